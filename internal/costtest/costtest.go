@@ -1,6 +1,6 @@
-// Package costtest bounds what code under test takes: in goes the code, out come
-// the time it took and the memory it allocated or held. What can go wrong: others
-// who allocate in the process at the same time are counted, too.
+// Package costtest bounds the time and memory of code under test. Data in: the code.
+// Data out: the time it took and the memory that it allocated or held. What can go
+// wrong: memory that other goroutines allocate at the same time is counted, too.
 package costtest
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Time is what one input of a fuzzer may take, with instrumentation and on a
-// busy machine: a bound against work that grows faster than its input.
+// Time is the limit for one input of a fuzzer, with instrumentation and on a busy
+// machine. It finds work that grows faster than its input.
 const Time = 10 * time.Second
 
-// Within runs do and fails where that took longer than limit, or allocated more
-// than bytes in all.
+// Within runs do and fails the test if that took longer than limit, or allocated more
+// than bytes in total.
 func Within(t testing.TB, limit time.Duration, bytes uint64, do func()) {
 	t.Helper()
 	began, before := clock.Real().Now(), read("/gc/heap/allocs:bytes")
@@ -31,9 +31,9 @@ func Within(t testing.TB, limit time.Duration, bytes uint64, do func()) {
 	}
 }
 
-// Peak runs do and returns the most that the heap held meanwhile beyond what it
-// held before, in bytes, looked at every few milliseconds. What is garbage already
-// counts too; the collector runs often, so that there is little of it.
+// Peak runs do and returns by how many bytes the heap grew at most meanwhile, sampled
+// every few milliseconds. Garbage counts, too; the collector runs often, so that there
+// is little of it.
 func Peak(do func()) (bytes uint64) {
 	const gcPercent = 50
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))

@@ -74,7 +74,7 @@ func TestEveryFunctionThatGoDCGMCallsIsThere(t *testing.T) {
 	}
 }
 
-// TestSanitizers goes through the libraries once under the address and
+// TestSanitizers executes the libraries' code once under the address and
 // undefined behaviour sanitizers (testdata/gpusim/check.c).
 func TestSanitizers(t *testing.T) {
 	if testing.Short() {

@@ -20,13 +20,13 @@ const (
 	libNVML  = "libnvidia-ml.so.1"
 )
 
-// ErrNoCompiler says that this machine can't build the libraries: the C
+// ErrNoCompiler means that this machine can't build the libraries: the C
 // compiler of `go env CC`, make or awk is missing.
 var ErrNoCompiler = errors.New("no C toolchain")
 
-// Build makes the libraries and answers their folder, .build/gpusim under the
+// Build makes the libraries and returns their folder, .build/gpusim under the
 // repository's root. It compiles only what is older than its source, and holds
-// a lock meanwhile, so that test processes may call it at the same time.
+// a lock while it does, so that test processes may call it at the same time.
 //
 // A child process uses them with LD_LIBRARY_PATH, see Env.
 func Build(ctx context.Context) (string, error) {
@@ -46,7 +46,7 @@ func Build(ctx context.Context) (string, error) {
 	return dir, runMake(ctx, root, dir)
 }
 
-// Env is what a child process needs besides its own environment to run on the
+// Env returns the environment variables with which a child process uses the
 // libraries in dir, with the given lines as configuration.
 func Env(dir string, lines ...string) []string {
 	return []string{"LD_LIBRARY_PATH=" + dir, "GPUSIM=" + strings.Join(lines, ";")}
@@ -75,7 +75,7 @@ func runMake(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// compilerCommand is what `go build` itself compiles C with.
+// compilerCommand is the C compiler that `go build` uses.
 func compilerCommand(ctx context.Context, root string) (string, error) {
 	command, err := goOutput(ctx, root, "env", "CC")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gputally/gputally/internal/gpusim"
 )
 
-// childVariable makes this test binary a program that knows nothing of the
-// simulator and prints what DCGM says.
+// childVariable makes this test binary a program that doesn't know of the simulator
+// and prints what DCGM returns.
 const childVariable = "GPUSIM_TEST_CHILD"
 
 func TestMain(m *testing.M) {

@@ -37,7 +37,7 @@ func TestRealClockIsTheMachines(t *testing.T) {
 	}
 }
 
-// Lines set for later happen at their own instants, however far one step goes.
+// Lines set for later are executed at their own instants, however long a step of the clock is.
 func TestScheduledLinesSplitTheIntegral(t *testing.T) {
 	sim := gpusim.Open(t)
 	sim.Do("gpus 1; power 0 100 500; activity 0 0; at 10 activity 0 1; at 25 activity 0 0.5; at 10 util 0 7")

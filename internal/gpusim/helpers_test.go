@@ -9,7 +9,7 @@ import (
 	"github.com/gputally/gputally/internal/gpusim"
 )
 
-// DCGM field ids and codes that the tests speak of (dcgm_fields.h, dcgm_structs.h).
+// DCGM field ids and codes that the tests use (dcgm_fields.h, dcgm_structs.h).
 const (
 	fieldName      = dcgm.Short(50)
 	fieldUUID      = dcgm.Short(54)

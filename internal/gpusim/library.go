@@ -11,7 +11,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// buildTimeout bounds compiling; it takes a few seconds on two cores.
+// buildTimeout bounds the compilation, which takes a few seconds on two cores.
 const buildTimeout = 2 * time.Minute
 
 // library holds the model's control functions (testdata/gpusim/model.h).
@@ -29,7 +29,7 @@ type library struct {
 }
 
 // load builds and opens the libraries, once per process: they can't be closed
-// again, since go-dcgm's calls stay bound to the first that they met.
+// again, because go-dcgm's calls stay bound to the library of the first call.
 var load = sync.OnceValues(func() (*library, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
@@ -40,8 +40,8 @@ var load = sync.OnceValues(func() (*library, error) {
 	return openLibraries(dir)
 })
 
-// openLibraries opens them by path for the whole process: dlopen by soname, as
-// the bindings do it, then finds the ones that are there.
+// openLibraries opens the libraries by path for the whole process. A later dlopen by
+// soname, which the bindings use, then finds these.
 func openLibraries(dir string) (*library, error) {
 	handles := map[string]uintptr{}
 	for _, name := range []string{libModel, libDCGM, libNVML} {

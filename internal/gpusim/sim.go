@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Whole stands in an Entity where no instance is meant.
+// Whole is the instance id of an Entity that isn't an instance.
 const Whole = -1
 
 // Entity names a GPU, a GPU instance or a compute instance by its index and
@@ -34,7 +34,7 @@ type Sim struct {
 	lib *library
 }
 
-// owner is the test that has the model now.
+// owner is the test that uses the model.
 var owner struct {
 	sync.Mutex
 	name string
@@ -42,7 +42,7 @@ var owner struct {
 
 // Open builds and loads the libraries and empties the model: no GPUs, virtual
 // clock at 2026-01-01T00:00:00Z, no faults, call counters at zero. A DCGM
-// connection from before is invalid afterwards.
+// connection from before Open is invalid afterwards.
 //
 // Without a C toolchain the test is skipped with the reason, or fails where
 // CI=true. The model belongs to tb until it ends; its subtests share it.
@@ -83,7 +83,7 @@ func release() {
 	owner.name = ""
 }
 
-// Do carries out configuration lines, separated by newlines or semicolons. A
+// Do executes configuration lines, separated by newlines or semicolons. A
 // line that the model refuses fails the test with the line and the reason.
 func (s *Sim) Do(lines string) {
 	s.tb.Helper()
@@ -102,8 +102,8 @@ func (s *Sim) try(lines string) error {
 	return nil
 }
 
-// Advance moves the virtual clock on; lines set with "at" happen on the way,
-// each at its own instant.
+// Advance moves the virtual clock forward. Lines that were set with "at" are
+// executed at their own instants.
 func (s *Sim) Advance(d time.Duration) {
 	s.tb.Helper()
 	if d < 0 {

@@ -16,25 +16,25 @@ import (
 	"github.com/gputally/gputally/internal/gpusim"
 )
 
-// notRun are go-dcgm's own top-level tests that say nothing about the
-// simulator, and why.
+// notRun are go-dcgm's own top-level tests that don't test the simulator, with the
+// reason.
 var notRun = map[string]string{
 	"TestGetEntityGroupEntities": "wants NVSwitches from DCGM's own mock, which aren't modelled",
 	"TestCallbackLimitExceeded":  "fills Go's memory with 131072 values and calls no DCGM",
 	"TestOptimizationProof":      "counts Go's allocations and calls no DCGM",
 }
 
-// skippedByItself are those that decide so here.
+// skippedByItself are the tests that skip themselves on the simulator.
 var skippedByItself = map[string]string{
 	"TestWatchPidFieldsDoesNotLeakGroupOnNonRootWatchError": "needs a host engine that isn't root",
 }
 
-// upstreamAtLeast guards against a pattern that runs nothing: go-dcgm
-// v1.4601.1 has 95 tests.
+// upstreamAtLeast is the least number of tests that must run, so that a wrong pattern
+// is noticed: go-dcgm v1.4601.1 has 95 tests.
 const upstreamAtLeast = 90
 
-// TestUpstream runs go-dcgm's own tests, in a process of their own, on the
-// simulated library: what they demand of DCGM, the simulator keeps.
+// TestUpstream runs go-dcgm's own tests, in their own process, on the simulated
+// library: the simulator must behave as they expect DCGM to.
 func TestUpstream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs go-dcgm's tests")

@@ -9,7 +9,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// AlterRecord changes fields of a decision, or of its body.
+// AlterRecord changes random fields of a decision or of its body.
 func (g *Generator) AlterRecord(r *decisions.Record) {
 	g.room = 1 << 20
 	for range 1 + g.random.IntN(3) {
@@ -38,7 +38,7 @@ func (g *Generator) AlterRecord(r *decisions.Record) {
 	}
 }
 
-// alteredBody changes a field of a body, or puts something else in its place.
+// alteredBody changes a field of a body or replaces the body.
 func (g *Generator) alteredBody(body json.RawMessage) json.RawMessage {
 	if g.percent(10) {
 		const deep = 20_000

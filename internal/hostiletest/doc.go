@@ -1,8 +1,9 @@
-// Package hostiletest makes what a hostile sender may send: batches with any field
-// of any value, any number of times and in any order, bytes that are no batch, record
-// batches with any header in any codec, and decisions that nobody took.
+// Package hostiletest makes messages that a hostile sender may send: batches whose
+// fields have any value, any number of times and in any order, bytes that aren't a
+// batch, record batches with any header in any codec, and forged decisions.
 //
-// In goes a seed, out come messages: the same seed makes the same messages. What can
-// go wrong: a message may be sound, and then it counts; whoever holds honest data
-// against undisturbed data leaves out those that speak for honest nodes or tenants.
+// Data in: a seed. Data out: messages; the same seed gives the same messages. A message
+// may be valid by chance, and then it counts: a test that compares the data of honest
+// senders with an undisturbed run must leave out messages in the names of honest nodes
+// or tenants.
 package hostiletest

@@ -10,7 +10,7 @@ import (
 
 const deepest = 4
 
-// fill gives about half of a message's fields any value.
+// fill sets about half of a message's fields to random values.
 func (g *Generator) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -20,7 +20,7 @@ func (g *Generator) fill(m protoreflect.Message, depth int) {
 	}
 }
 
-// alter changes one field of a message, or of one that it holds.
+// alter changes one field of a message or of a message in it.
 func (g *Generator) alter(m protoreflect.Message) {
 	for {
 		f := pick(g, fieldsOf(m))
@@ -46,7 +46,7 @@ func fieldsOf(m protoreflect.Message) (fields []protoreflect.FieldDescriptor) {
 	return fields
 }
 
-// set gives a field any value; a list becomes empty, or gets more elements.
+// set sets a field to a random value. A list is emptied or gets more elements.
 func (g *Generator) set(m protoreflect.Message, f protoreflect.FieldDescriptor, depth int) {
 	switch {
 	case g.percent(10) || depth > deepest:
@@ -64,7 +64,7 @@ func (g *Generator) set(m protoreflect.Message, f protoreflect.FieldDescriptor, 
 	}
 }
 
-// extend adds elements to a list: new ones, or the same again.
+// extend adds elements to a list: new ones, or copies of its own.
 func (g *Generator) extend(m protoreflect.Message, f protoreflect.FieldDescriptor, depth int) {
 	list, again := m.Mutable(f).List(), g.percent(50)
 	for range g.few() {
@@ -101,8 +101,8 @@ func (g *Generator) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	panic("no values of kind " + f.Kind().String())
 }
 
-// encode is the message with its fields in any order, and at times one of them
-// twice, of another type, or unknown. Texts may be no UTF-8.
+// encode encodes the message with its fields in random order. Sometimes a field is
+// there twice, has another type or is unknown. Texts may be invalid UTF-8.
 func (g *Generator) encode(m protoreflect.Message) []byte {
 	var parts [][]byte
 	add := func(f protoreflect.FieldDescriptor, v protoreflect.Value) {
@@ -143,7 +143,7 @@ func (g *Generator) entries(m protoreflect.Map, f protoreflect.FieldDescriptor) 
 		entries = append(entries, g.field(g.field(nil, f.MapKey(), k.Value()), f.MapValue(), v))
 		return true
 	})
-	slices.SortFunc(entries, slices.Compare) // a map has no order of its own
+	slices.SortFunc(entries, slices.Compare) // the order of a map is random
 	return entries
 }
 

@@ -23,8 +23,8 @@ type Generator struct {
 	bombs  [][]byte
 }
 
-// New makes a generator of messages that are sent now, in which the names of others
-// appear, and names that look like theirs.
+// New makes a generator of messages that are sent now. They contain the names of others
+// and names that look like these.
 func New(seed uint64, now time.Time, others ...string) *Generator {
 	g := &Generator{random: rand.New(rand.NewPCG(seed, 1)), now: now, names: []string{
 		"", "hostile", "n", "gpu", "gi0", "\x00", "\n", "=1+1", "\u202e", "e\u0301", "\u00e9", "../../x", "' OR 1=1 --",
@@ -40,7 +40,7 @@ func New(seed uint64, now time.Time, others ...string) *Generator {
 	return g
 }
 
-// numbers are where something may turn over.
+// numbers are values at which integers may overflow.
 var numbers = []int64{
 	0, 1, 2, -1, 7, 8, 64, 65, 1000, 10_000, 30_000, 3_600_000, 3_600_001, math.MaxInt32, math.MinInt32, math.MaxUint32,
 	math.MaxInt64, math.MinInt64,
@@ -50,7 +50,7 @@ var numbers = []int64{
 	wire.MaxEnergySpanMS + 1,
 }
 
-// counts are how many elements a list gets.
+// counts are the possible numbers of elements of a list.
 var counts = []int{0, 1, 2, 3, 7, 14, 64, 65, 128, 129, 256, 257, 1024, 1025, wire.MaxHolds + 1}
 
 var fractions = []float64{
@@ -81,7 +81,7 @@ func (g *Generator) fraction() float64 {
 
 func (g *Generator) text() string {
 	switch n := g.random.IntN(1000); {
-	case n < 5: // mostly no UTF-8, which spoils all of the message
+	case n < 5: // mostly invalid UTF-8, which makes the whole message invalid
 		return string(g.noise(g.random.IntN(100)))
 	case n < 50:
 		return strings.ToValidUTF8(string(g.noise(g.random.IntN(1500))), "?")
@@ -94,7 +94,7 @@ func (g *Generator) text() string {
 	return name
 }
 
-// few is how many elements to add, within what a message may have.
+// few is a number of elements to add, within the limit of a message.
 func (g *Generator) few() int {
 	from := counts
 	if g.percent(80) {
@@ -113,7 +113,7 @@ func (g *Generator) noise(n int) []byte {
 	return b
 }
 
-// size is mostly small, and up to what a topic takes.
+// size is a size that is mostly small, at most what the topic accepts.
 func (g *Generator) size() int {
 	switch n := g.random.IntN(1000); {
 	case n < 900:
@@ -125,7 +125,7 @@ func (g *Generator) size() int {
 	}
 }
 
-// Value is a message's value for the samples' topic.
+// Value makes the value of a message for the samples topic.
 func (g *Generator) Value() []byte {
 	g.left, g.room, g.space = 20_000, 4<<20, 8<<20
 	var b *wire.Batch
@@ -153,7 +153,7 @@ func (g *Generator) Value() []byte {
 	return data
 }
 
-// damage changes, cuts, doubles or moves bytes.
+// damage changes, removes, repeats or moves bytes.
 func (g *Generator) damage(data []byte) []byte {
 	for range 1 + g.random.IntN(3) {
 		if len(data) == 0 {
@@ -174,7 +174,7 @@ func (g *Generator) damage(data []byte) []byte {
 	return data
 }
 
-// sound is a batch as a collector makes it, of a cluster of its own.
+// sound makes a valid batch of its own cluster.
 func (g *Generator) sound() *wire.Batch {
 	slot := int64(10_000)
 	at := g.now.UnixMilli() - 10*slot
@@ -201,7 +201,7 @@ func (g *Generator) sound() *wire.Batch {
 	return b
 }
 
-// crowd is a batch that costs much: within the limits, or a little beyond them.
+// crowd makes a batch that is expensive to settle: within the limits, or slightly above.
 func (g *Generator) crowd() *wire.Batch {
 	b := g.sound()
 	b.Gpus, b.SlotMs = nil, pick(g, []int64{10_000, 3_600_000})
@@ -234,10 +234,10 @@ func (g *Generator) crowd() *wire.Batch {
 	return b
 }
 
-// Below is a number from 0 on, less than n.
+// Below returns a number in [0, n).
 func (g *Generator) Below(n int) int { return g.random.IntN(n) }
 
-// Key is a message's key, a header or any few bytes.
+// Key makes a message's key or a header, or a few random bytes.
 func (g *Generator) Key() []byte {
 	if g.percent(50) {
 		return g.noise(g.random.IntN(300))
@@ -246,7 +246,7 @@ func (g *Generator) Key() []byte {
 	return []byte(pick(g, g.names))
 }
 
-// MayDamage leaves half of all data as it is.
+// MayDamage damages half of the data that it gets.
 func (g *Generator) MayDamage(data []byte) []byte {
 	if g.percent(50) {
 		return data

@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// Where the fields of a record batch lie, and how long its header is.
+// Offsets of the fields of a record batch, and the length of its header.
 const (
 	lengthAt, crcAt, attributesAt, lastDeltaAt, countAt = 8, 17, 21, 23, 57
 	headerBytes                                         = 61
@@ -16,8 +16,8 @@ const (
 
 var codecs = []compress.Compression{compress.None, compress.Gzip, compress.Snappy, compress.Lz4, compress.Zstd, 5, 6, 7}
 
-// RecordBatch is a record batch of values: in any codec, and mostly with something
-// wrong, of the header or of a record.
+// RecordBatch makes a record batch of values, in any codec, mostly with an error in the
+// header or in a record.
 func (g *Generator) RecordBatch(values ...[]byte) []byte {
 	codec := pick(g, codecs)
 	body := g.body(codec, values)
@@ -30,7 +30,7 @@ func (g *Generator) RecordBatch(values ...[]byte) []byte {
 	}
 	copy(b[43:countAt], bytes.Repeat([]byte{0xff}, countAt-43))  // no producer
 	binary.BigEndian.PutUint32(b[countAt:], uint32(len(values))) //nolint:gosec // small
-	if g.percent(40) {                                           // a field of the header is anything
+	if g.percent(40) {                                           // a field of the header is random
 		at := pick(g, []int{0, lengthAt, 12, 16, attributesAt, lastDeltaAt, 27, 35, 43, 51, 53, countAt})
 		binary.BigEndian.PutUint32(b[at:], uint32(g.number())) //nolint:gosec // any number
 	}
@@ -44,7 +44,7 @@ func (g *Generator) RecordBatch(values ...[]byte) []byte {
 	return b
 }
 
-// body is the records, compressed; at times a bomb.
+// body returns the records, compressed; sometimes a decompression bomb.
 func (g *Generator) body(codec compress.Compression, values [][]byte) []byte {
 	var body []byte
 	for i, v := range values {
@@ -63,7 +63,7 @@ func (g *Generator) body(codec compress.Compression, values [][]byte) []byte {
 	return squeezed(codec, body)
 }
 
-// varint is the number, and at times another one.
+// varint encodes the number, and sometimes another one.
 func (g *Generator) varint(b []byte, n int64) []byte {
 	if g.percent(3) {
 		n = g.number()

@@ -10,10 +10,9 @@ import (
 	"github.com/gputally/gputally/internal/placetest"
 )
 
-// Find gives the path of java and the class path of a server, whose jars lie in
-// .build/folder of the module. Where its main jar, by a pattern, isn't there, or
-// Java isn't, it skips the test with the reason, and fails it where CI is true.
-// A short run skips it.
+// Find returns the path of java and the class path of a server, whose jars are in
+// .build/folder of the module. If its main jar (a pattern) or Java is missing, it skips
+// the test with the reason; with CI=true the test fails. A short run skips the test.
 func Find(t testing.TB, server, folder, mainJar string) (java, classPath string) {
 	t.Helper()
 	if testing.Short() {
@@ -34,7 +33,7 @@ func Find(t testing.TB, server, folder, mainJar string) (java, classPath string)
 	return "", ""
 }
 
-// jars looks below the module's folder.
+// jars searches below the module's folder.
 func jars(server, folder, mainJar string) (classPath string, err error) {
 	dir, err := placetest.Root()
 	if err != nil {

@@ -32,7 +32,7 @@ var (
 	only  = flag.String("mutant-only", "", "regular expression: only mutants that it finds in FILE:LINE: KIND: WAS → IS")
 )
 
-// outcome of one mutant.
+// outcome is the result of testing one mutant.
 type outcome int
 
 const (
@@ -41,12 +41,12 @@ const (
 	uncompilable
 )
 
-// perMutant is how long a package's tests may take on a mutant: one that runs on
-// is killed as well.
+// perMutant is the time limit of a package's tests on a mutant. A mutant that exceeds
+// it counts as killed.
 const perMutant = 4 * time.Minute
 
-// tallyEvery is after how many mutants the figures of each package are printed, so
-// that a run that is cut short has figures as well.
+// tallyEvery is the number of mutants after which the figures of each package are
+// printed, so that an interrupted run has figures, too.
 const tallyEvery = 50
 
 // TestMutantsAreKilled draws mutants from the packages in turn, two at a time, and
@@ -92,18 +92,18 @@ func TestMutantsAreKilled(t *testing.T) {
 	}
 }
 
-// run is what has been tried so far.
+// run is the state of a run.
 type run struct {
 	t    *testing.T
 	dirs []string
 
 	mu                 sync.Mutex
-	sites              map[string][]Site // of each package, that are left to draw
-	drawn, dead, alive map[string]int    // of each package; drawn ones are under way until they are dead or alive
+	sites              map[string][]Site // by package, not drawn yet
+	drawn, dead, alive map[string]int    // by package; drawn includes those that are being tested
 	survivors          []string
 }
 
-// next draws a mutant of the package that has the fewest.
+// next draws a mutant of the package with the fewest drawn ones.
 func (r *run) next() (Site, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *run) next() (Site, bool) {
 	return s, true
 }
 
-// note counts a mutant that was tried.
+// note counts a tested mutant.
 func (r *run) note(s Site, o outcome, err error) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -147,7 +147,7 @@ func (r *run) note(s Site, o outcome, err error) {
 	}
 }
 
-// tally prints how many mutants of each package were tried, and how many killed.
+// tally prints the numbers of tested and killed mutants of each package.
 func (r *run) tally() (all, dead int) {
 	r.t.Helper()
 	for _, dir := range r.dirs {
@@ -163,7 +163,7 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// try runs a package's tests on a mutant.
+// try runs a package's tests with a mutant.
 func try(ctx context.Context, root string, s Site) (outcome, error) {
 	original := filepath.Join(root, s.File)
 	text, err := os.ReadFile(original)

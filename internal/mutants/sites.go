@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Site is a place in a file that can be changed, and what to.
+// Site is a place in a file that can be changed, with the change.
 type Site struct {
 	File       string // from the module's root
 	Line       int
@@ -34,7 +34,7 @@ func oneLine(text string) string {
 	return text[:min(len(text), 120)]
 }
 
-// swaps are the operators that stand for each other.
+// swaps has the replacement of each operator.
 var swaps = map[token.Token]struct {
 	is   token.Token
 	kind string
@@ -46,7 +46,7 @@ var swaps = map[token.Token]struct {
 	token.LAND: {token.LOR, "logic"}, token.LOR: {token.LAND, "logic"},
 }
 
-// finder gathers the sites of one file.
+// finder collects the sites of one file.
 type finder struct {
 	set   *token.FileSet
 	text  []byte
@@ -55,7 +55,7 @@ type finder struct {
 	sites []Site
 }
 
-// Find gathers the sites of a package's files, tests and generated code left out.
+// Find returns the sites in a package's files, without tests and generated code.
 func Find(root, dir string) ([]Site, error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -130,8 +130,8 @@ func (f *finder) visit(n ast.Node) bool {
 	return true
 }
 
-// returned changes what a function returns: no error in place of one. What is beside
-// an error, or beside false, is nothing that a caller may use.
+// returned changes what a function returns: nil instead of an error. It doesn't change
+// values beside an error or false, because a caller must not use them.
 func (f *finder) returned(n *ast.ReturnStmt) (within bool) {
 	if len(n.Results) == 0 {
 		return false
@@ -148,7 +148,7 @@ func (f *finder) returned(n *ast.ReturnStmt) (within bool) {
 	}
 }
 
-// onlyLogs says that an if statement has no other effect than lines of the log.
+// onlyLogs reports whether an if statement only writes log lines.
 func onlyLogs(n *ast.IfStmt) bool {
 	for _, s := range n.Body.List {
 		line, ok := s.(*ast.ExprStmt)
@@ -162,7 +162,7 @@ func onlyLogs(n *ast.IfStmt) bool {
 	return n.Else == nil
 }
 
-// statements are dropped one at a time: calls, assignments, increments, and jumps.
+// statements adds sites that remove one statement: a call, assignment, increment or jump.
 func (f *finder) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -180,7 +180,7 @@ func (f *finder) statements(list []ast.Stmt) {
 	}
 }
 
-// logs says that a call is a line of the log.
+// logs reports whether a call writes a log line.
 func logs(call *ast.CallExpr) bool {
 	switch called(call.Fun) {
 	case "Debug", "Info", "Warn", "Error":
@@ -190,8 +190,8 @@ func logs(call *ast.CallExpr) bool {
 	return false
 }
 
-// unobserved says that a call is left as it is, since no test should depend on it:
-// a line of the log, the buckets of a histogram, and memory that is taken in advance.
+// unobserved reports whether a call isn't changed, because no test should depend on it:
+// log lines, histogram buckets, preallocation.
 func unobserved(call *ast.CallExpr) bool {
 	switch called(call.Fun) {
 	case "ExponentialBuckets", "ExponentialBucketsRange", "LinearBuckets", "Grow":
@@ -203,7 +203,7 @@ func unobserved(call *ast.CallExpr) bool {
 	return logs(call)
 }
 
-// called is the last name of an expression: Warn of deps.Log.Warn.
+// called returns the last name of an expression: Warn for deps.Log.Warn.
 func called(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

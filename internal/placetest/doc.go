@@ -1,8 +1,7 @@
-// Package placetest tells tests where things are: the module's folder, where
-// what `make test-deps` fetched lies below .build, and addresses of this machine
-// that nobody listens on.
+// Package placetest gives tests paths and addresses: the module's folder, the files that
+// `make test-deps` fetched below .build, and free addresses of this machine.
 //
 // Data in: the working directory, which `go test` sets to the package's folder.
-// Data out: paths and host:port. What can go wrong: a program takes a free
-// address before the test does; whoever listens there fails and says so.
+// Data out: paths and host:port. What can go wrong: another program takes a free
+// address before the test does; then listening on it fails with an error.
 package placetest

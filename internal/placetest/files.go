@@ -15,7 +15,7 @@ func ReadFile(t *testing.T, path string) []byte {
 	return data
 }
 
-// WriteFile makes a file that nobody else may write.
+// WriteFile writes a file that only its owner may write.
 func WriteFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -26,7 +26,7 @@ func Root() (string, error) {
 	}
 }
 
-// FreeAddress is a host and port of this machine that nobody listens on.
+// FreeAddress returns a host:port of this machine on which nothing listens.
 func FreeAddress(t testing.TB) (host, port string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -9,9 +9,9 @@ import (
 	"github.com/gputally/gputally/internal/placetest"
 )
 
-// Find gives the path of a program such as "focus-validator" and of the folder
-// that holds the installed packages. Where the program isn't there, it skips
-// the test with the reason, and fails it where CI is true. A short run skips it.
+// Find returns the path of a program such as "focus-validator", and of the folder with
+// the installed packages. If the program is missing, it skips the test with the reason;
+// with CI=true the test fails. A short run skips the test.
 func Find(t testing.TB, program string) (path, packages string) {
 	t.Helper()
 	if testing.Short() {
@@ -29,7 +29,7 @@ func Find(t testing.TB, program string) (path, packages string) {
 	return "", ""
 }
 
-// find looks below the module's folder.
+// find searches below the module's folder.
 func find(program string) (path, packages string, err error) {
 	dir, err := placetest.Root()
 	if err != nil {

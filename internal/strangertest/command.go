@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// UID is the user and group of nobody, who owns nothing.
+// UID is the user and group id of nobody.
 const UID = 65534
 
-// Command is the test's own binary, run as nobody. The binary is copied to where
-// nobody may read it.
+// Command returns a command that runs the test's own binary as nobody, from a copy
+// that nobody may read.
 func Command(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	onlyRoot(t)
@@ -28,7 +28,7 @@ func Command(t testing.TB, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// folder is one that another user reaches, which the folders of t.TempDir are not.
+// folder makes a folder that other users can read, unlike those of t.TempDir.
 func folder(t testing.TB, mode os.FileMode) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "stranger-")
@@ -63,7 +63,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	if _, err := io.Copy(out, in); err != nil {
-		_ = out.Close() // the copy's error says more
+		_ = out.Close() // the error of the copy is returned
 		return err
 	}
 	return out.Close()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Listen is the path of a Unix socket on which another user answers HTTP requests
-// with 200. Everybody may connect.
+// Listen returns the path of a Unix socket on which another user answers all HTTP
+// requests with 200. Every user may connect.
 func Listen(t testing.TB) string {
 	t.Helper()
 	onlyRoot(t)
 	path := filepath.Join(folder(t, 0o777), "s")
-	// This thread's user alone: syscall.Setresuid is of the whole process.
+	// Changes only this thread's user; syscall.Setresuid would change the whole process's.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	become := func(uid uintptr) {

@@ -1,4 +1,4 @@
 // Package invoicetest opens registers of invoices for tests, on a real embedded
-// broker. Data in: a store and a price book. Data out: a register whose closed
-// hours and clock the test sets.
+// broker. Data in: a store and a price book. Data out: a register; the test sets its
+// closed hours and clock.
 package invoicetest

@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// Broker is an embedded broker in a folder of the test's own.
+// Broker starts an embedded broker in a new folder of the test.
 func Broker(t testing.TB) *broker.Embedded {
 	t.Helper()
 	b, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quiet()})
@@ -31,7 +31,7 @@ func Broker(t testing.TB) *broker.Embedded {
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// Decisions opens the log on a broker.
+// Decisions opens the log of decisions on a broker.
 func Decisions(t testing.TB, b *broker.Embedded, c clock.Clock) *decisions.Log {
 	t.Helper()
 	client := broker.NewClient(broker.Config{Brokers: []string{b.Addr()}}, quiet())
@@ -48,11 +48,11 @@ type Register struct {
 	*invoice.Register
 	Decisions *decisions.Log
 	Clock     *clock.Fake
-	// ClosedUntil is where closed hours end.
+	// ClosedUntil is the end of the closed hours.
 	ClosedUntil time.Time
 }
 
-// Open opens a register on a broker: all hours are closed, and it is 10
+// Open opens a register on a broker. All hours are closed, and the clock is at 10
 // November 2026.
 func Open(t testing.TB, db invoice.DB, book *prices.Book, b *broker.Embedded) *Register {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// CasesDir has the contract's cases, from a package below cmd/gputally.
+// CasesDir is the folder of the contract's cases, relative to a package below cmd/gputally.
 const CasesDir = "../../../testdata/contract/cases"
 
 // LedgerLine is one row of usage by hour, GPU and tenant.
@@ -26,9 +26,9 @@ type LedgerLine struct {
 
 func (l LedgerLine) zero() bool { return l.SliceMS == [7]int64{} && l.EnergyMJ == 0 }
 
-// readLedgerLines reads a CSV of hour, gpu, tenant, the seven buckets and an
-// energy, which energyMJ turns into millijoules; rows that are zero throughout
-// are left out, as usage does.
+// readLedgerLines reads a CSV with hour, gpu, tenant, the seven buckets and an
+// energy, which energyMJ converts to millijoules. It leaves out rows of zeros, as
+// usage does.
 func readLedgerLines(t *testing.T, text string, energyMJ func(cell string) int64) (lines []LedgerLine) {
 	t.Helper()
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -56,13 +56,14 @@ func whole(t *testing.T, cell string) int64 {
 	return n
 }
 
-// PrintedLines are what usage prints: joules of three places.
+// PrintedLines reads what usage prints, with energy in joules with three places.
 func PrintedLines(t *testing.T, text string) []LedgerLine {
 	t.Helper()
 	return readLedgerLines(t, text, func(cell string) int64 { return whole(t, strings.ReplaceAll(cell, ".", "")) })
 }
 
-// WithinTwoMJ forgives what largest remainders that tie may do to energy.
+// WithinTwoMJ ignores differences of energy of up to 2 mJ, which ties of largest
+// remainders may cause.
 var WithinTwoMJ = cmp.FilterPath(
 	func(p cmp.Path) bool { return p.Last().String() == ".EnergyMJ" },
 	cmp.Comparer(func(a, b int64) bool { return max(a-b, b-a) <= 2 }),
@@ -76,7 +77,7 @@ type ContractCase struct {
 	Span  []string // --from and --to around it
 }
 
-// ReadCase reads a contract case: batches, and the ledger they must come to.
+// ReadCase reads a contract case: batches, and the ledger that must follow from them.
 func ReadCase(t *testing.T, name string) ContractCase {
 	t.Helper()
 	file := filepath.Join(CasesDir, name+".jsonl")
@@ -102,7 +103,7 @@ func ReadCase(t *testing.T, name string) ContractCase {
 	return c
 }
 
-// CaseNames are the contract's cases.
+// CaseNames returns the names of the contract's cases.
 func CaseNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(CasesDir, "*.jsonl"))
@@ -115,7 +116,7 @@ func CaseNames(t *testing.T) []string {
 	return files
 }
 
-// As is the case with a cluster and GPUs of its own.
+// As returns the case with its own cluster and GPUs.
 func (c ContractCase) As(cluster string) []string {
 	lines := make([]string, len(c.Lines))
 	own := strings.NewReplacer(`"cluster": "k"`, `"cluster": "`+cluster+`"`, `"uuid": "`, `"uuid": "`+cluster+" ")
@@ -125,7 +126,7 @@ func (c ContractCase) As(cluster string) []string {
 	return lines
 }
 
-// Shuffled are the lines in a wild order, many of them doubled.
+// Shuffled returns the lines in random order, many of them twice.
 func Shuffled(lines []string) []string {
 	rng := rand.New(rand.NewPCG(1, 1))
 	wild := slices.Clone(lines)

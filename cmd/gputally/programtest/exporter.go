@@ -12,29 +12,29 @@ import (
 	"github.com/gputally/gputally/internal/placetest"
 )
 
-// Exposition is a free T4, as a dcgm-exporter tells of it.
+// Exposition is the answer of a dcgm-exporter with a free T4.
 const Exposition = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 0
 DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 10
 DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 0
 `
 
-// FlakyExporter is a dcgm-exporter that is away at first, and whose answers can
-// be spoilt.
+// FlakyExporter is a dcgm-exporter that doesn't answer at first, and whose answers
+// can be made invalid.
 type FlakyExporter struct {
 	address string
 	Spoil   atomic.Pointer[func(w http.ResponseWriter)]
 }
 
-// NewFlakyExporter takes a free address that nobody listens on.
+// NewFlakyExporter reserves a free address without listening on it.
 func NewFlakyExporter(t *testing.T) *FlakyExporter {
 	t.Helper()
 	return &FlakyExporter{address: net.JoinHostPort(placetest.FreeAddress(t))}
 }
 
-// URL is where it answers.
+// URL is its address.
 func (e *FlakyExporter) URL() string { return "http://" + e.address + "/metrics" }
 
-// Start answers from now on, at the same address.
+// Start makes it answer at its address.
 func (e *FlakyExporter) Start(t *testing.T) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", e.address)

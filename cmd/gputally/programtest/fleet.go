@@ -10,7 +10,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// FleetStart is where the fleet's three hours begin.
+// FleetStart is the beginning of the fleet's three hours.
 var FleetStart = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -21,12 +21,12 @@ const (
 	TamperedAt = "2026-03-01 01:30:00"
 )
 
-// Object is a JSON object, as the import reads it.
+// Object is a JSON object as the import reads it.
 type Object map[string]any
 
-// FleetLines are two nodes of two H100s each, in slots of a minute: GPU-n1-0
-// and GPU-n2-0 are held whole, at work in even minutes and at rest in odd ones;
-// GPU-n1-1 and GPU-n2-1 are cut into a held instance and a free one.
+// FleetLines are batches of two nodes with two H100s each, in slots of a minute.
+// GPU-n1-0 and GPU-n2-0 are held whole, active in even minutes and idle in odd ones;
+// GPU-n1-1 and GPU-n2-1 have two MIG instances, one held and one free.
 func FleetLines(t *testing.T) (lines []string) {
 	t.Helper()
 	for minute := range FleetHours * 60 {
@@ -61,14 +61,16 @@ func FleetLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// NewFleet is a ledger of fleetLines: a copy of one that is made once.
+// NewFleet returns a data directory whose ledger has FleetLines: a copy of one that
+// is made once.
 func NewFleet(t *testing.T) string {
 	t.Helper()
 	storetest.Library(t)
 	return prepared(t, "fleet", func(data string) { MustImport(t, data, WriteLines(t, FleetLines(t))) })
 }
 
-// BootOf are n batches of a collector that counts, from a slot of its node on.
+// BootOf returns n batches, with running counters, of a boot of a collector from a
+// slot on.
 func BootOf(bootMS int64, n int, change func(i int, b *wire.Batch)) (batches []*wire.Batch) {
 	start := FleetStart.UnixMilli() + (bootMS-1000)*fleetSlotMS
 	for i := range n {

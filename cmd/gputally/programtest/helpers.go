@@ -26,14 +26,14 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// NewDataDir names a data directory that does not exist yet.
+// NewDataDir returns the path of a data directory that doesn't exist yet.
 func NewDataDir(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "data")
 }
 
-// SomeOf are all names, or in a short run a third of them, beginning with a random
-// one that is logged.
+// SomeOf returns all names. In a short run it returns a third of them: every third name
+// from a random one on, which is logged.
 func SomeOf(t *testing.T, names []string) (some []string) {
 	t.Helper()
 	if !testing.Short() {
@@ -48,13 +48,13 @@ func SomeOf(t *testing.T, names []string) (some []string) {
 	return some
 }
 
-// EmptyDataDir is a data directory with empty tables and topics.
+// EmptyDataDir returns a data directory with empty tables and topics.
 func EmptyDataDir(t *testing.T) string {
 	t.Helper()
 	return prepared(t, "empty", func(data string) { WithLedger(t, data, func(*app.Pipeline) {}) })
 }
 
-// CopyOf is a data directory like another one, which nobody may be using.
+// CopyOf copies a data directory, which must not be in use.
 func CopyOf(t *testing.T, data string) string {
 	t.Helper()
 	fresh := NewDataDir(t)
@@ -64,16 +64,15 @@ func CopyOf(t *testing.T, data string) string {
 	return fresh
 }
 
-// preparedDirs are data directories that tests take copies of, by name. TestMain
-// removes them.
+// preparedDirs are data directories that tests copy, by name. Main removes them.
 var preparedDirs struct {
 	sync.Mutex
 	parent string
 	byName map[string]string
 }
 
-// prepared is a copy of a data directory that fill has made for the first test
-// that wants it.
+// prepared returns a copy of a data directory, which fill makes for the first test
+// that needs it.
 func prepared(t *testing.T, name string, fill func(data string)) string {
 	t.Helper()
 	preparedDirs.Lock()
@@ -96,14 +95,14 @@ func prepared(t *testing.T, name string, fill func(data string)) string {
 	return CopyOf(t, preparedDirs.byName[name])
 }
 
-// removePrepared removes what prepared made.
+// removePrepared removes the directories that prepared made.
 func removePrepared() {
 	if preparedDirs.parent != "" {
 		_ = os.RemoveAll(preparedDirs.parent) // a folder of temporary files
 	}
 }
 
-// WriteLines makes a file of lines in a folder of its own.
+// WriteLines writes a file of lines into a new folder and returns its path.
 func WriteLines(t *testing.T, lines []string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "batches.jsonl")
@@ -119,7 +118,7 @@ func MustImport(t *testing.T, data, file string) {
 	}
 }
 
-// UsageCSV is the whole ledger by hour, GPU and tenant.
+// UsageCSV returns the whole ledger by hour, GPU and tenant.
 func UsageCSV(t *testing.T, data string, flags ...string) string {
 	t.Helper()
 	got := Invoke(t, append([]string{"usage", "--data", data, "--by", "hour,gpu,tenant", "--output", "csv"}, flags...)...)
@@ -129,20 +128,20 @@ func UsageCSV(t *testing.T, data string, flags ...string) string {
 	return got.Stdout
 }
 
-// WithLine puts a line in its place among sorted ones, below the heading.
+// WithLine inserts a line into sorted lines, below the heading.
 func WithLine(table, line string) string {
 	lines := append(slices.Collect(strings.Lines(table)), line)
 	slices.Sort(lines[1:])
 	return strings.Join(lines, "")
 }
 
-// Report is what verify says, by the checks' names.
+// Report is verify's result, by the names of the checks.
 type Report struct {
 	Code   int
 	Checks map[string]check.Result
 }
 
-// VerifyLedger is what verify says of a data directory.
+// VerifyLedger runs verify on a data directory.
 func VerifyLedger(t *testing.T, data string) Report {
 	t.Helper()
 	got := Invoke(t, "verify", "--data", data, "--output", "json")
@@ -157,7 +156,7 @@ func VerifyLedger(t *testing.T, data string) Report {
 	return r
 }
 
-// Failed are the names of the checks that failed, ascending.
+// Failed returns the names of the checks that failed, ascending.
 func (r Report) Failed() []string {
 	failed := []string{}
 	for _, name := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9"} {
@@ -168,10 +167,10 @@ func (r Report) Failed() []string {
 	return failed
 }
 
-// Findings are what a check found, one per line.
+// Findings returns the findings of a check, one per line.
 func (r Report) Findings(name string) string { return strings.Join(r.Checks[name].Findings, "\n") }
 
-// MustVerify is VerifyLedger of a ledger that every check must hold for.
+// MustVerify is VerifyLedger, and fails the test if a check fails.
 func MustVerify(t *testing.T, data string) Report {
 	t.Helper()
 	r := VerifyLedger(t, data)
@@ -181,9 +180,9 @@ func MustVerify(t *testing.T, data string) Report {
 	return r
 }
 
-// MustVerifyLive is mustVerify of a directory that data come into: a check that
-// reads two tables a moment apart may see a slot in one of them alone, so that
-// one attempt of ten must hold.
+// MustVerifyLive is MustVerify for a directory into which data is written meanwhile. A
+// check that reads two tables one after the other may find a slot in only one of them,
+// so one of ten attempts must succeed.
 func MustVerifyLive(t *testing.T, data string) {
 	t.Helper()
 	for range 9 {
@@ -194,8 +193,8 @@ func MustVerifyLive(t *testing.T, data string) {
 	MustVerify(t, data)
 }
 
-// WithLedger opens a data directory with its broker, under the configured mapping of
-// tenants, as a service does, and closes it again.
+// WithLedger opens a data directory with its broker and the configured tenant mapping,
+// as a service does, calls do, and closes it.
 func WithLedger(t *testing.T, data string, do func(p *app.Pipeline)) {
 	t.Helper()
 	open := func(ctx context.Context, s *cli.Session) (*app.Access, error) {
@@ -211,15 +210,16 @@ func WithLedger(t *testing.T, data string, do func(p *app.Pipeline)) {
 	}
 }
 
-// OpenRun lets everybody send simulated batches of a cluster, of any time.
+// OpenRun opens a run that permits every collector to send simulated batches of a
+// cluster, for any time.
 func OpenRun(t *testing.T, data, cluster, slot string) {
 	t.Helper()
 	MustInvoke(t, "import", "runs", "open", "--data", data, "--cluster", cluster, "--sends", "simulated", "--collector",
 		"*", "--slot", slot, "--from", "1971-01-01", "--to", "2100-01-01")
 }
 
-// Produce writes messages into the samples topic, where nothing but ingest
-// stands between them and the ledger, and waits until it has read them.
+// Produce writes messages into the samples topic directly and waits until ingest has
+// read them.
 func Produce(t *testing.T, data string, msgs []broker.Message) {
 	t.Helper()
 	WithLedger(t, data, func(p *app.Pipeline) {
@@ -249,7 +249,7 @@ func MessagesOf(t *testing.T, batches ...*wire.Batch) []broker.Message {
 	return msgs
 }
 
-// ReadTopic reads all that a topic holds, as a group of its own.
+// ReadTopic reads all messages of a topic.
 func ReadTopic(t *testing.T, data, topic string) (msgs []broker.Message) {
 	t.Helper()
 	const group = "reader"
@@ -278,7 +278,7 @@ func ReadTopic(t *testing.T, data, topic string) (msgs []broker.Message) {
 	return msgs
 }
 
-// HeaderOf is the value of a message's header; empty: it has none.
+// HeaderOf returns the value of a message's header; empty: it has none.
 func HeaderOf(m broker.Message, key string) string {
 	for _, h := range m.Headers {
 		if h.Key == key {
@@ -288,8 +288,8 @@ func HeaderOf(m broker.Message, key string) string {
 	return ""
 }
 
-// Alter changes tables behind gputally's back. The statements must wait for
-// their mutations.
+// Alter executes statements on the tables directly. They must wait for their
+// mutations.
 func Alter(t *testing.T, data string, statements ...string) {
 	t.Helper()
 	WithTables(t, data, func(db *store.DB) {
@@ -316,7 +316,7 @@ func WithTables(t *testing.T, data string, do func(db *store.DB)) {
 	do(a.DB)
 }
 
-// LogBook is a service's log, which can be waited for.
+// LogBook is a service's log; Await waits for a line of it.
 type LogBook struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -337,10 +337,10 @@ func (l *LogBook) Read() (text string, changed <-chan struct{}) {
 	return l.text.String(), l.changed
 }
 
-// Patience bounds every wait: what takes longer will not come.
+// Patience is the limit of every wait.
 const Patience = 60 * time.Second
 
-// Await waits for a line of the log that matches, and returns its groups.
+// Await waits for a log line that matches and returns the expression's groups.
 func (l *LogBook) Await(t *testing.T, line *regexp.Regexp) []string {
 	t.Helper()
 	timer := clock.Real().NewTimer(Patience)
@@ -358,7 +358,7 @@ func (l *LogBook) Await(t *testing.T, line *regexp.Regexp) []string {
 	}
 }
 
-// StartLogged runs a service until it listens, as start does, and keeps its log.
+// StartLogged is Start that also returns the service's log.
 func StartLogged(t *testing.T, args ...string) (Service, *LogBook) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -366,7 +366,7 @@ func StartLogged(t *testing.T, args ...string) (Service, *LogBook) {
 	ended := make(chan int, 1)
 	go func() {
 		code := commands.Run(ctx, append(args, "--listen", "127.0.0.1:0"), strings.NewReader(""), io.Discard, log)
-		_, _ = log.Write([]byte("msg=listening address=ended\n")) // wakes who still waits
+		_, _ = log.Write([]byte("msg=listening address=ended\n")) // ends the waits for a line
 		ended <- code
 	}()
 	stop := sync.OnceValue(func() int { cancel(); return <-ended })

@@ -9,7 +9,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// MustInvoke is what a command prints that must do what it is asked.
+// MustInvoke returns what a command prints, and fails the test if its exit code isn't 0.
 func MustInvoke(t *testing.T, args ...string) string {
 	t.Helper()
 	got := Invoke(t, args...)
@@ -19,13 +19,13 @@ func MustInvoke(t *testing.T, args ...string) string {
 	return got.Stdout
 }
 
-// Outcome is what one invocation of the program came to.
+// Outcome is the result of one invocation of the program.
 type Outcome struct {
 	Code           int
 	Stdout, Stderr string
 }
 
-// Came is the outcome of an exit code and what was printed.
+// Came makes an Outcome.
 func Came(code int, stdout, stderr string) Outcome { return Outcome{code, stdout, stderr} }
 
 // Invoke runs a command in the test's own process.

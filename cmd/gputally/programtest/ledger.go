@@ -17,9 +17,9 @@ import (
 // HourMS is an hour in milliseconds.
 const HourMS = 3_600_000
 
-// NewLedger makes a data directory that has, from 1 October 2026, five hours
-// of one whole GPU: ml-train works in the first, then idles for four, with a
-// share of a half.
+// NewLedger returns a data directory whose ledger has, from 1 October 2026, five hours
+// of one whole GPU: ml-train is active in the first hour, and idle in the next four
+// with a share of one half.
 func NewLedger(t *testing.T) string {
 	t.Helper()
 	storetest.Library(t)
@@ -47,7 +47,7 @@ func insertUsage(t *testing.T, data string) {
 	}
 }
 
-// OpenNew holds a new data directory with an engine, as a standalone does.
+// OpenNew opens a new data directory with an engine, as a standalone does.
 func OpenNew(t *testing.T, path string) *app.Access {
 	t.Helper()
 	s := newSession(t, path)

@@ -11,13 +11,13 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/commands"
 )
 
-// Main runs the tests of a package that starts commands in its own process: there the
-// test binary is the engine's helper process, as the program itself is elsewhere.
+// Main runs the tests of a package that starts commands in its own process. The test
+// binary then also serves as the engine's helper process.
 func Main(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == app.EngineCommandName {
 		os.Exit(commands.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	// Under the race detector every helper would rest for a second at its end.
+	// Under the race detector every helper process would sleep for a second when it exits.
 	if os.Getenv("GORACE") == "" {
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 			panic(err)

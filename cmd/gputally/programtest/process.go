@@ -25,15 +25,15 @@ import (
 	"github.com/gputally/gputally/internal/store/storetest"
 )
 
-// ProgramEnv names a program that is built already, for a test that runs tests.
+// ProgramEnv is the environment variable with the path of a program that is already
+// built, for tests that run tests.
 const ProgramEnv = "GPUTALLY_TEST_PROGRAM"
 
-// RunPatience bounds a whole run of the program, on a machine that has much
-// else to do.
+// RunPatience is the limit of a whole run of the program on a busy machine.
 const RunPatience = 3 * time.Minute
 
-// Program is the path of the real program, built once and without the race
-// detector. TestMain removes it.
+// Program returns the path of the program, which is built once, without the race
+// detector. Main removes it.
 var Program = sync.OnceValues(func() (string, error) {
 	if built := os.Getenv(ProgramEnv); built != "" {
 		return built, nil
@@ -53,7 +53,7 @@ var Program = sync.OnceValues(func() (string, error) {
 
 var programDir string
 
-// removeProgram removes what program built.
+// removeProgram removes what Program built.
 func removeProgram() {
 	if programDir != "" {
 		_ = os.RemoveAll(programDir) // a folder of temporary files
@@ -70,11 +70,11 @@ type Process struct {
 	Code   int // -1: killed
 }
 
-// NewLogBook is an empty log.
+// NewLogBook makes an empty log.
 func NewLogBook() *LogBook { return &LogBook{changed: make(chan struct{})} }
 
-// Spawn starts the program on a data directory. The test kills it where it
-// still runs at the end.
+// Spawn starts the program on a data directory. It is killed if it still runs when
+// the test ends.
 func Spawn(t *testing.T, data string, args ...string) *Process {
 	t.Helper()
 	path, err := Program()
@@ -90,7 +90,7 @@ func Spawn(t *testing.T, data string, args ...string) *Process {
 	}
 	p.Pid = cmd.Process.Pid
 	go func() {
-		_ = cmd.Wait() // the code says it
+		_ = cmd.Wait() // the exit code has the error
 		p.Code = cmd.ProcessState.ExitCode()
 		close(p.ended)
 	}()
@@ -107,7 +107,7 @@ func Spawn(t *testing.T, data string, args ...string) *Process {
 	return p
 }
 
-// TailOf keeps a log readable.
+// TailOf returns the end of a log.
 func TailOf(text string) string {
 	const most = 8 << 10
 	if len(text) > most {
@@ -116,7 +116,7 @@ func TailOf(text string) string {
 	return text
 }
 
-// Running says that the process has not ended.
+// Running reports whether the process has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.ended:
@@ -153,7 +153,7 @@ func (p *Process) Interrupt(t *testing.T) int {
 	return p.Wait(t)
 }
 
-// Kill ends it at whatever instruction it is, and sees that the engine follows.
+// Kill sends SIGKILL and waits until the engine has ended, too.
 func (p *Process) Kill(t *testing.T) {
 	t.Helper()
 	engines := ChildrenOf(p.Pid)
@@ -166,7 +166,7 @@ func (p *Process) Kill(t *testing.T) {
 	}
 }
 
-// KillEngine kills the helper process alone. It says false where there was none.
+// KillEngine kills only the helper process; false: there was none.
 func (p *Process) KillEngine(t *testing.T) bool {
 	t.Helper()
 	found := ChildrenOf(p.Pid)
@@ -197,7 +197,7 @@ func ChildrenOf(pid int) (children []int) {
 	return children
 }
 
-// alive says that a process runs; one that nobody has waited for doesn't.
+// alive reports whether a process runs; a zombie doesn't.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -207,8 +207,8 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// Metric is the sum of a metric's series on the process's /metrics; false where
-// it doesn't serve yet, or no longer.
+// Metric returns the sum of a metric's series on the process's /metrics; false: the
+// process doesn't serve yet, or no longer.
 func (p *Process) Metric(t *testing.T, name string) (sum float64, ok bool) {
 	t.Helper()
 	run, err := datadir.ReadRun(p.Data)
@@ -241,11 +241,11 @@ func (p *Process) Metric(t *testing.T, name string) (sum float64, ok bool) {
 	return sum, true
 }
 
-// CloseLook is how often a progress is asked that a kill depends on: the run
-// must not get much further meanwhile.
+// CloseLook is the polling interval of a progress on which a kill depends: the run
+// must not get much further between two polls.
 const CloseLook = 20 * time.Millisecond
 
-// Reaches waits until a metric of the process is least or more.
+// Reaches waits until a metric of the process is at least least.
 func (p *Process) Reaches(t *testing.T, name string, least float64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -263,14 +263,14 @@ func (p *Process) Reaches(t *testing.T, name string, least float64) {
 	}
 }
 
-// Standing is what people are told of a ledger, byte for byte.
+// Standing is the usage and the invoices of a ledger, as commands print them.
 type Standing struct {
 	Usage    string
 	Invoices map[string]string // by tenant
 }
 
-// AskStanding serves a data directory with the program and asks it: every
-// check has to hold.
+// AskStanding serves a data directory with the program and queries it. Every check
+// must pass.
 func AskStanding(t *testing.T, data, period string) Standing {
 	t.Helper()
 	server := Spawn(t, data, "standalone", "--listen", "127.0.0.1:0")

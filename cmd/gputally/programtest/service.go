@@ -21,8 +21,8 @@ type Service struct {
 
 var listening = regexp.MustCompile(`msg=listening address=(\S+)`)
 
-// Start runs a service until it listens. The test ends it where stop was not
-// called.
+// Start runs a service and returns when it listens. It is stopped when the test ends,
+// unless Stop was called.
 func Start(t *testing.T, args ...string) Service {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,7 +60,7 @@ func Start(t *testing.T, args ...string) Service {
 	return Service{"http://" + at, stop}
 }
 
-// Fetch is the status and body of an address.
+// Fetch returns the status and body of a URL.
 func Fetch(t *testing.T, address string) (int, string) {
 	t.Helper()
 	client := &http.Client{}

@@ -8,7 +8,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// Unread is the place of a message that nobody ingested.
+// Unread produces a message that isn't ingested and returns its PARTITION/OFFSET.
 func Unread(t *testing.T, data string) string {
 	t.Helper()
 	msgs := []broker.Message{{Topic: broker.TopicSamples, Key: []byte("n1"), Value: []byte("\xff")}}

@@ -61,7 +61,7 @@ func TestNextTestGetsAnEmptyKafka(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	for len(topics(t, client)) == 0 { // a broker hears of it after the controller
+	for len(topics(t, client)) == 0 { // the broker learns of a topic after the controller
 		if ctx.Err() != nil {
 			t.Fatal("the topic that was made is not there")
 		}
@@ -122,7 +122,7 @@ func TestSweepLeavesTheFoldersOfTheLiving(t *testing.T) {
 	}
 }
 
-// diesVar makes the test binary one that starts a Kafka and is killed.
+// diesVar makes the test binary a process that starts a Kafka and is killed.
 const diesVar = "GPUTALLY_TEST_BROKERTEST_DIES"
 
 // TestKafkaDiesWithItsTests, also when they can't stop it.
@@ -157,7 +157,7 @@ func TestKafkaDiesWithItsTests(t *testing.T) {
 	}
 }
 
-// running tells a process from none and from a zombie that nobody has reaped.
+// running reports whether a process runs; a zombie doesn't.
 func running(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(stat), ") ")

@@ -1,4 +1,5 @@
-// Package decisionstest has what tests need of the decisions.
+// Package decisionstest has test helpers for decisions: permissions without a log, and a
+// topic in memory with its reader.
 package decisionstest
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// Open are origins of which every run is open, and every cluster is declared
-// with the slot length that is asked about first. The zero value works.
+// Open permits every batch: every run is open, and every cluster is declared with the
+// slot length of the first batch of it. The zero value works.
 type Open struct {
 	mu    sync.Mutex
 	slots map[string]int64
@@ -23,7 +24,7 @@ type Open struct {
 // Refresh reads nothing.
 func (o *Open) Refresh(context.Context) error { return nil }
 
-// PermissionFor is given.
+// PermissionFor permits the batch.
 func (o *Open) PermissionFor(b decisions.Sent) decisions.Permission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,12 +69,12 @@ func (t *Topic) Append(tb testing.TB, at time.Time, kind decisions.Kind, body an
 	t.msgs = append(t.msgs, message{at, []byte(kind), value})
 }
 
-// Log is a reader of a topic, which is away for the next Away reads.
+// Log reads a topic. Its next Away reads fail.
 type Log struct {
 	Topic *Topic
 	Away  int
 	Reads int
-	// Refused are the reasons of what was not accepted.
+	// Refused has the reasons of refused records.
 	Refused []string
 
 	state *decisions.State
@@ -99,7 +100,7 @@ func (l *Log) Refresh(context.Context) error {
 	return nil
 }
 
-// PermissionFor is what the state that was read says.
+// PermissionFor returns the permission as of the last read.
 func (l *Log) PermissionFor(b decisions.Sent) decisions.Permission {
 	if l.state == nil {
 		l.state = decisions.NewState()
@@ -107,5 +108,5 @@ func (l *Log) PermissionFor(b decisions.Sent) decisions.Permission {
 	return l.state.PermissionFor(b)
 }
 
-// State is what was read; nil: nothing.
+// State is the state as of the last read; nil: nothing was read.
 func (l *Log) State() *decisions.State { return l.state }

@@ -23,7 +23,7 @@ import (
 const (
 	startLimit = time.Minute
 	askEvery   = 50 * time.Millisecond
-	// answerLimit: a ZooKeeper that is still starting may never answer what it was asked.
+	// answerLimit: a ZooKeeper that is still starting may never answer a request.
 	answerLimit = time.Second
 	mainClass   = "org.apache.zookeeper.server.ZooKeeperServerMain"
 	settings    = `tickTime=500
@@ -35,8 +35,8 @@ admin.enableServer=false
 `
 )
 
-// Start gives the port of a ZooKeeper on 127.0.0.1 that lives until the test
-// ends, or this process does.
+// Start starts a ZooKeeper on 127.0.0.1, which runs until the test or this process ends,
+// and returns its port.
 func Start(t testing.TB) (port int) {
 	t.Helper()
 	java, jars := javatest.Find(t, "ZooKeeper", "zookeeper", "zookeeper-3*.jar")
@@ -71,7 +71,7 @@ func Start(t testing.TB) (port int) {
 	return port
 }
 
-// await asks for a sign of life until there is one.
+// await sends requests until ZooKeeper answers one.
 func await(port int, ended <-chan struct{}) error {
 	ticker := clock.Real().NewTicker(askEvery)
 	defer ticker.Stop()
@@ -103,7 +103,7 @@ func answers(port int) bool {
 		return false
 	}
 	var answer bytes.Buffer
-	_, _ = answer.ReadFrom(conn) // what came is looked at
+	_, _ = answer.ReadFrom(conn) // the caller checks what was read
 	return strings.Contains(answer.String(), "Mode: standalone")
 }
 

@@ -1,6 +1,6 @@
-// Package usagetest puts ledger rows into a test's database by hand. Data in:
-// GPU-hours with their owners. Data out: rows of usage_hourly. Time that
-// nobody is given in a GPU-hour is free, so that the row conserves capacity.
+// Package usagetest writes ledger rows into a test's database. Data in: GPU-hours with
+// their owners. Data out: rows of usage_hourly. Time of a GPU-hour without an owner is
+// free, so that the row's buckets sum to its capacity.
 package usagetest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// GPUHour is one row of the ledger; free time is what is left.
+// GPUHour is one row of the ledger; the rest of its time is free.
 type GPUHour struct {
 	Hour    time.Time
 	GPU     string
@@ -19,12 +19,12 @@ type GPUHour struct {
 	Model   string
 	Slices  uint32
 	Version uint64
-	// GPUSlices are one GPU's: 1000 in a pool; 0 is all of Slices.
+	// GPUSlices are the slices of one GPU: 1000 in a pool; 0 stands for Slices.
 	GPUSlices uint16
-	// Epoch of rules and mapping, and Inputs, say why usage changed.
+	// Epoch (of rules and mapping) and Inputs show why usage changed.
 	Epoch  uint32
 	Inputs uint64
-	// PresentMS is the part of the hour in the inventory; 0 is all of it.
+	// PresentMS is the part of the hour in the inventory; 0 stands for the whole hour.
 	PresentMS        uint32
 	Stranded         uint64
 	Unhealthy        uint64
