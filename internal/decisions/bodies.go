@@ -178,7 +178,7 @@ type Approval struct {
 	Subject string `json:"subject"` // an invoice's or note's number, or Policy.Subject
 	Content string `json:"content"` // SHA-256 of the approved document
 	Comment string `json:"comment"`
-	// Total, in Currency, is the document's; approvals of the first releases have
+	// Total, in Currency, is the document's; approvals of the first builds have
 	// neither.
 	Total    string `json:"total,omitempty"`
 	Currency string `json:"currency,omitempty"`
