@@ -197,14 +197,25 @@ func (r *historyRun) tolerate(ctx context.Context, slot source.Slot, err error) 
 	return nil
 }
 
+const (
+	// maxLeft is how many things left out are told apart, since they have names that may differ in each slot.
+	maxLeft    = 1000
+	leftOthers = "others"
+)
+
 // omit records what was left out of a slot.
 func (r *historyRun) omit(what string, slot source.Slot) {
+	if r.left[what] == nil && len(r.left) >= maxLeft {
+		what = leftOthers
+	}
 	l := r.left[what]
 	if l == nil {
 		l = &leftOut{first: slot.Start}
 		r.left[what] = l
 	}
-	l.slots++
+	if !l.last.Equal(slot.End()) {
+		l.slots++
+	}
 	l.last = slot.End()
 }
 
@@ -253,7 +264,7 @@ func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire
 		}
 		b.BootMs, b.Seq = r.bootMS, r.sent
 		if err := wire.Validate(b); err != nil {
-			r.omit(fmt.Sprintf("node %q left out: %v", b.Node, err), slot)
+			r.omit(fmt.Sprintf("node %.80q left out: %v", b.Node, err), slot)
 			continue
 		}
 		data, err := wire.Encode(b)

@@ -48,13 +48,17 @@ func NewHistory(cfg Config, deps Deps) (*History, error) {
 }
 
 // Batches returns a batch for each node that has rows in the slot. Slots must ascend, and each call's batches count
-// as delivered: if they are lost, start again with a new History. Its error is about GPUs that are left out, and rows
-// without a node. If a target has disappeared, the enumeration of nodes that it shares with others is partial.
+// as delivered: if they are lost, start again with a new History. Its error is about GPUs that are left out, rows
+// without a node, and expositions of too many GPUs. If a target has disappeared, the enumeration of nodes that it
+// shares with others is partial.
 func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, error) {
 	var readings []reading
 	here := map[*target]bool{}
 	for _, e := range seen {
 		r := reading{target: h.target(e), at: slot.Start, renamed: e.Renamed, samples: e.Samples}
+		if e.listsTooMany() {
+			r.samples, r.err = nil, fmt.Errorf("it lists more than %d GPUs of one node", DefaultMaxGPUs)
+		}
 		here[r.target] = true
 		readings = append(readings, r)
 	}
@@ -75,10 +79,27 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 	return batches, err
 }
 
+// listsTooMany reports whether an exposition has more than DefaultMaxGPUs GPUs of a node. A live target may raise that
+// by max_gpus; here it holds for each node, as the number of nodes has no limit.
+func (e Exposition) listsTooMany() bool {
+	known, number := map[[2]string]bool{}, map[string]int{}
+	for _, s := range e.Samples {
+		node, gpu := NodeOf(s.Labels), GPUOf(s.Labels)
+		if gpu == "" || known[[2]string{node, gpu}] || hasAny(s.Labels, otherDevices) {
+			continue
+		}
+		known[[2]string{node, gpu}] = true
+		if number[node]++; number[node] > DefaultMaxGPUs {
+			return true
+		}
+	}
+	return false
+}
+
 func (h *History) target(e Exposition) *target {
 	t := h.byName[e.Target]
 	if t == nil {
-		t = &target{name: e.Target, trusts: true}
+		t = &target{name: fmt.Sprintf("%.200q", e.Target), trusts: true}
 		h.byName[e.Target] = t
 		h.s.targets = append(h.s.targets, t)
 	}

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -81,5 +82,29 @@ func TestHistoryQuotesTheLabelsOfWhatItLeavesOut(t *testing.T) {
 	_, err := newHistory(t).Batches(source.At(start, 10*time.Second), []Exposition{e})
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 		t.Errorf("error %q, want one without control characters", err)
+	}
+}
+
+// As of a live target, at most DefaultMaxGPUs of a node are read, so that a stranger's labels don't fill the memory.
+func TestHistoryBoundsTheGPUsOfANode(t *testing.T) {
+	exposition := func(nodes, gpus int) Exposition {
+		e := Exposition{Target: "t\x1b"}
+		for node := range nodes {
+			for gpu := range gpus {
+				one := utilOf("t", fmt.Sprint("n", node), fmt.Sprint("GPU-", node, "-", gpu))
+				e.Samples = append(e.Samples, one.Samples...)
+			}
+		}
+		return e
+	}
+	other := utilOf("other", "n", "GPU-other")
+	for _, c := range []struct{ nodes, gpus, batches int }{
+		{1, DefaultMaxGPUs, 2}, {2, DefaultMaxGPUs, 3}, {1, DefaultMaxGPUs + 1, 1}, {2, DefaultMaxGPUs + 1, 1},
+	} {
+		batches, err := newHistory(t).Batches(source.At(start, 10*time.Second), []Exposition{exposition(c.nodes, c.gpus), other})
+		refused := c.gpus > DefaultMaxGPUs
+		if len(batches) != c.batches || (err != nil) != refused || refused && strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%+v: %d batches, %v", c, len(batches), err)
+		}
 	}
 }

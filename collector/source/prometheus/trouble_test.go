@@ -59,14 +59,6 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestPasswordIsNotShown(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.URL = strings.Replace(c.URL, "http://", "http://reader:hunter2@", 1) })
-	r.answers(401, "no")
-	if _, err := r.src.Read(t.Context(), slotAt(0)); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("got %v, want an error without the password", err)
-	}
-}
-
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	r := newRig(t, nil)
 	r.store("DCGM_FI_DEV_GPU_UTIL", h100, [2]float64{5, 3})
