@@ -44,7 +44,7 @@ func (l *Log) Restore(
 	}
 	if err == nil {
 		headAt := headsOf(chains)
-		if _, err = l.opt.Witness.compare(headAt); errors.Is(err, errShort) {
+		if _, _, err = l.opt.Witness.compare(headAt); errors.Is(err, errShort) {
 			err = nil
 		}
 		if err == nil && agrees != nil {
@@ -176,6 +176,10 @@ func (l *Log) Compare() (messages int64, lines int, err error) {
 	}
 	var heads State
 	l.View(func(s *State) { heads.past = s.past }) // existing entries never change
-	lines, err = l.opt.Witness.compare(heads.HeadAt)
+	lines, unfinished, err := l.opt.Witness.compare(heads.HeadAt)
+	if unfinished > 0 {
+		l.opt.Log.Warn("the witness's file has unfinished lines, as a crash or a full disk leaves them; they aren't compared",
+			"file", l.opt.Witness.File, "lines", unfinished)
+	}
 	return messages, lines, errors.Join(append(errs, err)...)
 }

@@ -113,9 +113,32 @@ func (w *witness) write(_ context.Context, s sentHead) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%s %s\n", s.At.UTC().Format(time.RFC3339),
-		s) // one call, so that lines of two processes don't mix
+	line := fmt.Sprintf("%s %s\n", s.At.UTC().Format(time.RFC3339), s)
+	if lacksLineEnd(w.config.File) {
+		line = unfinishedMark + "\n" + line
+	}
+	_, err = f.WriteString(line) // one call, so that lines of two processes don't mix
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// unfinishedMark ends a line of the file of which a crash or a full disk left only the beginning.
+const unfinishedMark = " unfinished"
+
+// lacksLineEnd reports whether the last line of a file has no end. A file that can't be read back, such as one that
+// may only be written, counts as complete.
+func lacksLineEnd(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // noticeOfAuthpriv is the syslog priority: facility × 8 + severity.
@@ -271,45 +294,63 @@ var ErrWitness = errors.New("the log contradicts its witness")
 // witness.
 var errShort = errors.New("ends before it")
 
-// compare compares a witness's file with the heads of a log, line by line, and returns
-// the number of lines. An incomplete last line is ignored.
-func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines int, err error) {
+// compare compares a witness's file with the heads of a log, line by line, and returns the number of lines with a head,
+// and of those that are unfinished: a head of which only the beginning was written says nothing.
+func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines, unfinished int, err error) {
 	if c.File == "" {
-		return 0, nil
+		return 0, 0, nil
 	}
 	f, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil // nothing has been decided yet
+		return 0, 0, nil // nothing has been decided yet
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read witness: %w", err)
+		return 0, 0, fmt.Errorf("read witness: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	r := bufio.NewReaderSize(f, 4096)
-	for {
+	for number := 1; ; number++ {
 		text, err := r.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			return lines, nil
+		ended := errors.Is(err, io.EOF)
+		if ended && len(text) == 0 {
+			return lines, unfinished, nil
+		}
+		if err != nil && !ended {
+			return lines, unfinished, fmt.Errorf("read witness: line %d of %s: %w", number, c.File, err)
+		}
+		line, marked := strings.CutSuffix(strings.TrimSuffix(string(text), "\n"), unfinishedMark)
+		sent, err := headOf(line)
+		switch {
+		case err == nil:
+			lines++
+			err = contradicts(sent, headAt(sent.Offset))
+		case ended || marked:
+			unfinished++
+			err = nil
 		}
 		if err != nil {
-			return lines, fmt.Errorf("read witness: line %d of %s: %w", lines+1, c.File, err)
-		}
-		lines++
-		fields := strings.Fields(string(text))
-		var sent Head
-		if len(fields) >= 2 {
-			sent, err = ParseHead(fields[1])
-		}
-		switch now := headAt(sent.Offset); {
-		case err != nil || sent.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s is %s instead of a time and OFFSET=CHAIN", ErrWitness, lines, c.File,
-				shown(strings.TrimSpace(string(text))))
-		case now.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s has offset %d, but the log %w", ErrWitness, lines, c.File,
-				sent.Offset, errShort)
-		case now != sent:
-			return lines, fmt.Errorf("%w: line %d of %s has %s, but the log has %s: the log or the file was changed", ErrWitness,
-				lines, c.File, sent, now)
+			return lines, unfinished, fmt.Errorf("%w: line %d of %s %w", ErrWitness, number, c.File, err)
 		}
 	}
+}
+
+// headOf returns the head in a line of a witness's file.
+func headOf(line string) (Head, error) {
+	if fields := strings.Fields(line); len(fields) >= 2 {
+		if head, err := ParseHead(fields[1]); err == nil {
+			return head, nil
+		}
+	}
+	return Head{}, fmt.Errorf("is %s instead of a time and OFFSET=CHAIN", shown(strings.TrimSpace(line)))
+}
+
+// contradicts returns an error if a head that was sent is not the log's at its offset.
+func contradicts(sent, now Head) error {
+	switch {
+	case now.Chain == "":
+		return fmt.Errorf("has offset %d, but the log %w", sent.Offset, errShort)
+	case now != sent:
+		return fmt.Errorf("has %s, but the log has %s: the log or the file was changed", sent, now)
+	}
+	return nil
 }

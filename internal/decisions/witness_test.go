@@ -379,6 +379,56 @@ func TestComparingHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// TestAWitnessSurvivesATornLine: a crash or a full disk cuts the last line anywhere, and the next head follows it.
+func TestAWitnessSurvivesATornLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heads")
+	l := openWitnessed(t, embeddedBroker(t).addr, WitnessConfig{File: file})
+	prepareLog(t, l)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := bytes.IndexByte(whole, '\n') + 1
+	head := bytes.LastIndexByte(whole, ' ') // ends the last line's head
+	write := func(text []byte) {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare := func() (lines, unfinished int, err error) {
+		l.View(func(s *State) { lines, unfinished, err = l.opt.Witness.compare(s.HeadAt) })
+		return lines, unfinished, err
+	}
+	for end := first; end <= len(whole); end++ {
+		write(whole[:end])
+		wantLines, wantUnfinished := 1, 1
+		if end == first {
+			wantUnfinished = 0
+		} else if end >= head {
+			wantLines, wantUnfinished = 2, 0
+		}
+		for more := range 3 {
+			if lines, unfinished, err := compare(); lines != wantLines+more || unfinished != wantUnfinished || err != nil {
+				t.Fatalf("cut to %q, and %d heads more: %d lines and %d unfinished, %v; want %d and %d",
+					whole[first:end], more, lines, unfinished, err, wantLines+more, wantUnfinished)
+			}
+			if err := l.witness.write(t.Context(), l.sight()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range map[string]string{
+		"a head that differs, unfinished": strings.Replace(string(whole[first:head]), "=", "=0", 1)[:head-first],
+		"the same, and one more after it": strings.Replace(string(whole[first:head]), "=", "=0", 1)[:head-first] + unfinishedMark + "\n",
+		"a line that is only cut":         string(whole[first:head-1]) + "\n",
+	} {
+		write([]byte(string(whole[:first]) + text))
+		if _, _, err := compare(); !errors.Is(err, ErrWitness) {
+			t.Errorf("%s: %v, want a contradiction", name, err)
+		}
+	}
+}
+
 func TestWitnessConfig(t *testing.T) {
 	for _, bad := range []WitnessConfig{
 		{HTTPS: "http://h/"}, {HTTPS: "https://u:p@h/"}, {HTTPS: "https:///x"}, {CAFile: "x"}, {Required: true},
