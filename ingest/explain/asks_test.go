@@ -33,7 +33,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		{
 			"several begin so",
 			explain.Request{GPU: "GPU-", Hour: at(t, firstHour)},
-			[]string{`GPU "GPU-": 2 GPUs have an id with this prefix, name one: GPU-a, GPU-b`},
+			[]string{`GPU "GPU-": 2 GPUs match, name one by its id: GPU-a, GPU-b`},
 		},
 		{"unknown hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T07:00:00Z")}, []string{
 			"the ledger has no row for hour 2026-03-01T07:00:00Z of GPU GPU-a",
@@ -402,6 +402,7 @@ func TestByHolderOrIndex(t *testing.T) {
 	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:00Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 0, "gpus": [`+strings.Join([]string{
 		board(3, `{"namespace": "a", "pod": "p", "uid": "u-1"}`), board(4, `{"job": "17", "account": "b"}`),
 		board(5, `{"namespace": "a", "pod": "q"}`), board(6, `{"namespace": "a", "pod": "q"}`),
+		board(7, `{"job": "%1000000[1]d"}`), board(8, `{"job": "%1000000[1]d"}`),
 	}, ", ")+`]}`, true)
 	// JSON lines have no index; collectors send it.
 	if err := h.db.Exec(t.Context(),
@@ -428,7 +429,12 @@ func TestByHolderOrIndex(t *testing.T) {
 		&ambiguous) || len(ambiguous.Choices) != 2 {
 		t.Errorf("a pod on two GPUs: got %v, want both named", err)
 	}
-	for _, q := range []explain.Request{{GPU: "n1/7"}, {GPU: "n2/3"}, {Pod: "b/p"}, {Job: "18"}} {
+	// A name is text, not a format.
+	if _, err := explain.Explain(t.Context(), h.db, explain.Request{Job: "%1000000[1]d", Hour: at(t, firstHour)}); !errors.As(err,
+		&ambiguous) || len(err.Error()) > 200 {
+		t.Errorf("a job on two GPUs: got an error of %d bytes", len(err.Error()))
+	}
+	for _, q := range []explain.Request{{GPU: "n1/9"}, {GPU: "n2/3"}, {Pod: "b/p"}, {Job: "18"}} {
 		var missing *explain.NotFoundError
 		q.Hour = at(t, firstHour)
 		if _, err := explain.Explain(t.Context(), h.db, q); !errors.As(err, &missing) {

@@ -131,8 +131,7 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		}
 		found, err := selectStrings(ctx, db, selectByWorkload, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
 			store.Named("job", q.Job), store.Named("namespace", namespace), store.Named("pod", pod))
-		return oneGPU(found, err, fmt.Sprintf("%s held no GPU in hour %s", what, stamp(q.Hour)),
-			what+" held %d GPUs in that hour: name one by its id")
+		return oneGPU(found, err, what, "it held no GPU in hour "+stamp(q.Hour))
 	}
 	all, err := selectStrings(ctx, db, selectGPUs, store.Named("cluster", q.Cluster))
 	if err != nil {
@@ -148,15 +147,14 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		}
 	}
 	if len(begin) > 0 {
-		return oneGPU(begin, nil, "", fmt.Sprintf("GPU %q: ", q.GPU)+"%d GPUs have an id with this prefix, name one")
+		return oneGPU(begin, nil, fmt.Sprintf("GPU %q", q.GPU), "")
 	}
 	if at := strings.LastIndex(q.GPU, "/"); at > 0 {
 		if index, err := strconv.ParseUint(q.GPU[at+1:], 10, 16); err == nil {
 			found, err := selectStrings(ctx, db, selectByIndex, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
 				store.Named("node", q.GPU[:at]), store.Named("index", uint16(index)))
-			return oneGPU(found, err, fmt.Sprintf("GPU %d of node %q: no batch lists it in hour %s", index, q.GPU[:at],
-				stamp(q.Hour)),
-				fmt.Sprintf("GPU %d of node %q: ", index, q.GPU[:at])+"%d GPUs had that index in the hour, name one by its id")
+			return oneGPU(found, err, fmt.Sprintf("GPU %d of node %q", index, q.GPU[:at]),
+				"no batch lists it in hour "+stamp(q.Hour))
 		}
 	}
 	switch {
@@ -186,15 +184,15 @@ func selectStrings(ctx context.Context, db Store, sql string, args ...any) ([]st
 	return out, nil
 }
 
-// oneGPU returns the GPU found, or an error if there is none or several.
-func oneGPU(found []string, err error, none, several string) (string, error) {
+// oneGPU returns the GPU found for what was asked, or an error if there is none or several.
+func oneGPU(found []string, err error, what, none string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "", &NotFoundError{What: none}
+		return "", &NotFoundError{What: what + ": " + none}
 	case len(found) > 1:
-		return "", &AmbiguousError{fmt.Sprintf(several, len(found)), found}
+		return "", &AmbiguousError{fmt.Sprintf("%s: %d GPUs match, name one by its id", what, len(found)), found}
 	}
 	return found[0], nil
 }

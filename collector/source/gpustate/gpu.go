@@ -61,10 +61,17 @@ func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, exporter string, at time.
 	return reset
 }
 
+// maxParts bounds the parts of a GPU whose XIDs are kept: MIG has at most 7 instances with 7 compute instances each,
+// but an exporter can report new ids in each slot.
+const maxParts = 128
+
 // MoveXID takes a part's last XID and returns it if it is new. The first value of a GPU that existed before is not
-// new.
+// new. If a GPU has too many parts, the values of all of them are forgotten and the next ones count as first.
 func (m *GPU) MoveXID(part Part, xid float64, fatal []int64) (code int64, news bool) {
 	old, known := m.xids[part]
+	if !known && len(m.xids) >= maxParts {
+		clear(m.xids)
+	}
 	m.xids[part] = xid
 	if !known || old == xid || xid == 0 {
 		return 0, false
@@ -73,11 +80,16 @@ func (m *GPU) MoveXID(part Part, xid float64, fatal []int64) (code int64, news b
 	return int64(xid), true
 }
 
-// Happened takes an XID that is known to be new; a fatal one marks the part as unhealthy.
+// Happened takes an XID that is known to be new; a fatal one marks the part as unhealthy, or the GPU itself if too many
+// parts are marked.
 func (m *GPU) Happened(part Part, xid int64, fatal []int64) {
-	if slices.Contains(fatal, xid) {
-		m.unhealthy[part] = true
+	if !slices.Contains(fatal, xid) {
+		return
 	}
+	if len(m.unhealthy) >= maxParts {
+		part = Whole
+	}
+	m.unhealthy[part] = true
 }
 
 // Unhealthy returns whether a part is marked.

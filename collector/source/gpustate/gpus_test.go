@@ -95,6 +95,27 @@ func TestMoveXID(t *testing.T) {
 	}
 }
 
+// TestPartsAreBounded: an exporter that reports other instances in each slot fills neither the memory nor the state file.
+func TestPartsAreBounded(t *testing.T) {
+	m := New(discard())
+	g := m.GPU(Place{"n1", "GPU-a"}, start)
+	for i := range uint32(20 * maxParts) {
+		g.MoveXID(Instance(i), 0, []int64{79})
+		g.MoveXID(Instance(i), 79, []int64{79})
+	}
+	if got := len(m.State("test", "c").GPUs[0].XIDs); got > 2*maxParts+1 {
+		t.Errorf("%d parts are kept, want at most %d", got, 2*maxParts+1)
+	}
+	if !g.Unhealthy(Whole) {
+		t.Error("the GPU is healthy although more parts than it can have failed")
+	}
+	g.Heal()
+	g.MoveXID(Instance(3), 0, nil)
+	if code, news := g.MoveXID(Instance(3), 13, nil); code != 13 || !news {
+		t.Errorf("after that an XID is reported as %d, %v, want 13, true", code, news)
+	}
+}
+
 // rich has every kind of thing that is remembered.
 func rich() *GPUs {
 	m := New(discard())
