@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gputally/gputally/collector/source/gpustate"
@@ -159,5 +161,39 @@ func TestOneUUIDOfTwoTargetsOnANode(t *testing.T) {
 		if d := cmp.Diff(c.want, g.EnergyMj); d != "" || g.EnergyReset {
 			t.Errorf("scrape %d: reset %v, energy (-want +got)\n%s", i, g.EnergyReset, d)
 		}
+	}
+}
+
+// TestInventedNodesAreForgotten: an exporter whose Hostname labels are trusted reports another node in each slot. A
+// node that it doesn't list any more isn't expected from it.
+func TestInventedNodesAreForgotten(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Targets[0].TrustHostname = true })
+	for i := range maxListings + 100 {
+		r.batch(row("DCGM_FI_DEV_GPU_UTIL", fmt.Sprintf(`gpu="0",UUID="GPU-%d",Hostname="invented-%d"`, i, i), 3))
+	}
+	if got := len(r.src.shared); got > maxListings+1 {
+		t.Errorf("%d nodes are kept, want at most %d", got, maxListings+1)
+	}
+	if _, err := r.read(row("DCGM_FI_DEV_GPU_UTIL", `gpu="0",UUID="GPU-a",Hostname="`+strings.Repeat("n", 201)+`"`, 3)); err == nil {
+		t.Error("a node's name of 201 bytes is taken")
+	}
+}
+
+func TestNodeThatMovedIsNotExpected(t *testing.T) {
+	other := newRig(t, nil) // only its server is used
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: other.url, TrustHostname: true}) })
+	second := func(node string) {
+		other.setText(row("DCGM_FI_DEV_GPU_UTIL", `gpu="1",UUID="GPU-z",Hostname="`+node+`"`, 3))
+	}
+	own := row("DCGM_FI_DEV_GPU_UTIL", h100, 3)
+	second("n1")
+	r.read(own)
+	second("n2")
+	r.skip(int(gpustate.ForgetAfter/r.slot.Length) + 1)
+	r.read(own)
+	other.setText("")
+	batches, err := r.read(own)
+	if err == nil || len(batches) != 1 || batches[0].Enumeration == wire.Enumeration_ENUMERATION_PARTIAL {
+		t.Errorf("got %v and error %v, want a whole batch: the exporter that failed has not listed the node for a day", batches, err)
 	}
 }

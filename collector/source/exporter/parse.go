@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // scan reads an exposition in the text format, line by line, into a reading. It stores only series with known names,
@@ -141,6 +142,10 @@ func (p *scan) labels(text []byte) (map[string]string, error) {
 	p.held += 512 + 3*len(text)
 	if gpu := GPUOf(set); gpu != "" && !hasAny(set, otherDevices) {
 		node := NodeOf(set)
+		if len(node) > wire.MaxNameBytes || len(gpu) > wire.MaxNameBytes {
+			return nil, fmt.Errorf("a node's or GPU's name of %d bytes: at most %d are allowed",
+				max(len(node), len(gpu)), wire.MaxNameBytes)
+		}
 		p.gpus[[2]string{node, gpu}] = true
 		if node != "" {
 			p.nodes[node] = true

@@ -45,10 +45,10 @@ type Source struct {
 	metrics *metrics
 	targets []*target
 	memory  *gpustate.Keeper
-	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
-	guessed telemetry.Once[string]      // UUIDs whose inferred MIG mode was logged
-	models  map[string]bool             // in metrics
-	named   telemetry.Once[warning]     // what was logged of values that are absent
+	shared  map[listing]time.Time   // when a target last had rows of a node
+	guessed telemetry.Once[string]  // UUIDs whose inferred MIG mode was logged
+	models  map[string]bool         // in metrics
+	named   telemetry.Once[warning] // what was logged of values that are absent
 }
 
 var (
@@ -119,7 +119,7 @@ func newSource(cfg Config, deps Deps) *Source {
 			GPUs: gpustate.New(deps.Log), File: gpustate.File{Path: deps.StateFile, Kind: stateKind},
 			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
 		},
-		shared: map[string]map[*target]bool{}, models: map[string]bool{},
+		shared: map[listing]time.Time{}, models: map[string]bool{},
 		guessed: telemetry.Once[string]{Most: maxNamed}, named: telemetry.Once[warning]{Most: maxNamed},
 	}
 }
@@ -171,10 +171,11 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 	batches := make([]*wire.Batch, 0, len(nodes))
 	s.mergeUnits(nodes)
 	learnTargets(nodes)
+	s.learnListings(nodes, failed, slot.Start)
 	s.metrics.inferred.Set(0)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		batch, err := s.batch(nodes[name], slot)
-		if s.missesTarget(nodes[name], failed) {
+		if s.missesTarget(name, failed) {
 			batch.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 		}
 		batches = append(batches, batch)
@@ -235,23 +236,41 @@ func (s *Source) countScrape(t *target, err error) {
 	s.metrics.scrapes.WithLabelValues(t.name, "ok").Inc()
 }
 
+// listing is a node of which a target had rows.
+type listing struct {
+	node   string
+	target *target
+}
+
+// learnListings records which targets list which nodes now. A listing ends when its target answers for ForgetAfter
+// without rows of the node, and earlier if the target lists more nodes than maxListings over time.
+func (s *Source) learnListings(nodes map[string]*nodeView, failed map[*target]bool, now time.Time) {
+	for _, n := range nodes {
+		for t := range n.targets {
+			s.shared[listing{n.name, t}] = now
+		}
+	}
+	count := map[*target]int{}
+	for l := range s.shared {
+		count[l.target]++
+	}
+	maps.DeleteFunc(s.shared, func(l listing, seen time.Time) bool {
+		age := now.Sub(seen)
+		return !failed[l.target] && (age > gpustate.ForgetAfter || (count[l.target] > maxListings && age > 0))
+	})
+}
+
+// maxListings bounds the nodes kept for a target: more than an exporter serves, but fewer than one can report that
+// invents new ones in each slot.
+const maxListings = 1024
+
 // missesTarget returns whether a node is listed by several exporters of which one failed now, so that a GPU may be
 // missing for that reason.
-func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
-	known := s.targetsOf(n.name)
-	maps.Copy(known, n.targets)
-	for t := range known {
-		if failed[t] {
+func (s *Source) missesTarget(node string, failed map[*target]bool) bool {
+	for t := range failed {
+		if _, listed := s.shared[listing{node, t}]; listed {
 			return true
 		}
 	}
 	return false
-}
-
-// targetsOf is the set of targets that ever had rows of a node.
-func (s *Source) targetsOf(node string) map[*target]bool {
-	if s.shared[node] == nil {
-		s.shared[node] = map[*target]bool{}
-	}
-	return s.shared[node]
 }

@@ -15,7 +15,7 @@ type state struct {
 	Targets []stateTarget `json:"targets"`
 }
 
-// stateTarget is what was learned about an exporter: the nodes of which it ever had rows, and whether its missing
+// stateTarget is what was learned about an exporter: the nodes of which it has rows, and whether its missing
 // rows have no meaning for MIG.
 type stateTarget struct {
 	Name        string   `json:"name"`
@@ -40,7 +40,7 @@ func (s *Source) learnAgain(known []stateTarget) {
 			}
 			t.silentOnMIG = k.SilentOnMIG
 			for _, node := range k.Nodes {
-				s.targetsOf(node)[t] = true
+				s.shared[listing{node, t}] = s.deps.Clock.Now()
 			}
 		}
 	}
@@ -52,9 +52,9 @@ func (s *Source) learned() []stateTarget {
 	out := make([]stateTarget, len(s.targets))
 	for i, t := range s.targets {
 		out[i] = stateTarget{Name: t.name, SilentOnMIG: t.silentOnMIG}
-		for node, targets := range s.shared {
-			if targets[t] {
-				out[i].Nodes = append(out[i].Nodes, node)
+		for l := range s.shared {
+			if l.target == t {
+				out[i].Nodes = append(out[i].Nodes, l.node)
 			}
 		}
 		slices.Sort(out[i].Nodes)

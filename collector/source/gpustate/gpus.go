@@ -60,16 +60,23 @@ func (m *GPUs) Commit() {
 // report that invents new ones in each slot.
 const maxPerNode = 1024
 
-// Forget removes GPUs that have not been listed for long, and all GPUs of a node that aren't listed now if there are
-// too many.
+// maxAway bounds the GPUs of all nodes that have not been listed for a minute, if they are more than those that have.
+const maxAway = 16 * maxPerNode
+
+// Forget removes GPUs that have not been listed for long; of a node with too many GPUs those that aren't listed now;
+// and all that have not been listed for a minute if there are too many of them.
 func (m *GPUs) Forget(now time.Time) {
-	count := map[string]int{}
-	for place := range m.gpus {
+	count, away := map[string]int{}, 0
+	for place, g := range m.gpus {
 		count[place.Node]++
+		if now.Sub(g.seen) > time.Minute {
+			away++
+		}
 	}
+	tooMany := away > max(maxAway, len(m.gpus)-away)
 	maps.DeleteFunc(m.gpus, func(p Place, g *GPU) bool {
 		age := now.Sub(g.seen)
-		return age > ForgetAfter || (count[p.Node] > maxPerNode && age > 0)
+		return age > ForgetAfter || (count[p.Node] > maxPerNode && age > 0) || (tooMany && age > time.Minute)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -291,5 +292,24 @@ func TestM11ATellerOfNewGPUsIsForgotten(t *testing.T) {
 	}
 	if m.gpus[Place{"honest", "GPU-1"}] == nil {
 		t.Error("another node's GPU was forgotten")
+	}
+}
+
+// TestForgetsInventedNodes: each slot an exporter names another node.
+func TestForgetsInventedNodes(t *testing.T) {
+	m := New(discard())
+	for i := range 3 * maxAway {
+		at := start.Add(time.Duration(i) * time.Second)
+		m.GPU(Place{strconv.Itoa(i), "GPU"}, at)
+		m.GPU(Place{"n1", "GPU-a"}, at)
+		if i%100 == 0 {
+			m.Forget(at)
+		}
+	}
+	if m.Len() > maxAway+200 {
+		t.Errorf("%d GPUs are remembered, want at most %d", m.Len(), maxAway+200)
+	}
+	if !m.GPU(Place{"n1", "GPU-a"}, start.Add(4*maxAway*time.Second)).energy.at.IsZero() {
+		t.Error("the GPU is new")
 	}
 }
