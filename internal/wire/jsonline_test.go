@@ -85,7 +85,7 @@ func TestParseJSONLineRefuses(t *testing.T) {
 	}
 	for want, line := range map[string]string{
 		`not a JSON object`:                            `slot,node`,
-		`not a JSON object but array`:                   `[]`,
+		`not a JSON object but array`:                  `[]`,
 		`not a JSON object: unexpected end`:            `{"cluster":"k"`,
 		`slot "":`:                                     without("slot"),
 		`slot "yesterday":`:                            strings.Replace(`{`+head+`}`, "2026-03-01T01:00:00+01:00", "yesterday", 1),
@@ -100,8 +100,8 @@ func TestParseJSONLineRefuses(t *testing.T) {
 		`observed[0] [1 2 3]:`:                         `{` + head + `,"observed":[[1,2,3]]}`,
 		`observed[1] [9000 10001]:`:                    `{` + head + `,"observed":[[0,1],[9000,10001]]}`,
 		`observed[0] [5 4]:`:                           `{` + head + `,"observed":[[5,4]]}`,
-		`gpus.slices: got string, want uint32`:     `{` + head + `,"gpus":[{"uuid":"a","slices":"7"}]}`,
-		`gpus.energy_mj: got number 1.5`:             `{` + head + `,"gpus":[{"uuid":"a","energy_mj":1.5}]}`,
+		`gpus.slices: got string, want uint32`:         `{` + head + `,"gpus":[{"uuid":"a","slices":"7"}]}`,
+		`gpus.energy_mj: got number 1.5`:               `{` + head + `,"gpus":[{"uuid":"a","energy_mj":1.5}]}`,
 		`gpus[0] (a): holds[0].leaf "x" is not a leaf`: `{` + head + `,"gpus":[{"uuid":"a","holds":[{"leaf":"x","owner":{}}]}]}`,
 	} {
 		t.Run(want, func(t *testing.T) {
