@@ -82,7 +82,7 @@ func (s signals) resting(mig, otherWorks bool) (bool, Why) {
 		switch {
 		case !s.a:
 			return false, WhyMIGBlind
-		case s.p && s.pQuiet:
+		case s.p && s.pQuiet && (!s.parked || !otherWorks): // else the power above idle may be the other instance's
 			return true, quiet
 		case otherWorks:
 			return true, WhyOtherWorks

@@ -20,7 +20,7 @@ const (
 	WhyUtil        Why = 10 // active: there is no activity metric, and GPU_UTIL is above 0
 	WhyShared      Why = 11 // unproven: work by one of several owners on the leaf
 	WhyQuiet       Why = 12 // idle: at least two signals, all quiet
-	WhyParked      Why = 13 // idle: as WhyQuiet, with the power that an open CUDA context takes
+	WhyParked      Why = 13 // idle: as WhyQuiet, and power is above idle by what an open CUDA context takes; on MIG, no instance works
 	WhyOtherWorks  Why = 14 // idle on MIG: quiet while another instance works, so profiling metrics are collected
 	WhyPartly      Why = 15 // unproven: quiet, but held for only a part of the observed slot
 	WhyNoSignal    Why = 16 // unproven: no signal is valid

@@ -78,10 +78,10 @@ func slowWhy(g *wire.Gpu, l *wire.Leaf, owners int, covers bool) meter.Why {
 		return meter.WhyPartly
 	case g.Mig && !aValid:
 		return meter.WhyMIGBlind
+	case slowRests(g, l) && g.Mig && !(pValid && *g.PowerWatts <= *g.IdleWatts) && othersWork:
+		return meter.WhyOtherWorks
 	case slowRests(g, l) && pValid && pQuiet && *g.PowerWatts > *g.IdleWatts:
 		return meter.WhyParked
-	case slowRests(g, l) && g.Mig && !(pValid && pQuiet) && othersWork:
-		return meter.WhyOtherWorks
 	case slowRests(g, l):
 		return meter.WhyQuiet
 	case g.Mig:
