@@ -17,7 +17,7 @@ type PriceBook struct {
 }
 
 func (b *PriceBook) check() error {
-	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256, 1))
+	return join(name("name", b.Name), file(b.Text, b.SHA256, 1))
 }
 
 // maxParts bounds a document at 2 GiB, and the cost of a hostile one.
@@ -68,7 +68,7 @@ type Freeze struct {
 }
 
 func (f *Freeze) check() error {
-	return wrap("freeze", hours(f.From, f.To), digest("price_book", f.PriceBook), wrap("copy", f.Copy.check()))
+	return join(hours(f.From, f.To), digest("price_book", f.PriceBook), wrap("copy", f.Copy.check()))
 }
 
 // The kinds of documents.
@@ -195,7 +195,7 @@ func (a *Approval) check() error {
 			errs = append(errs, wrong("currency", a.Currency, "an ISO 4217 code"))
 		}
 	}
-	return wrap("approval", append(errs, digest("content", a.Content), text("comment", a.Comment))...)
+	return join(append(errs, digest("content", a.Content), text("comment", a.Comment))...)
 }
 
 // Mapping notes that tenants.yaml was changed. An empty text is the default
@@ -208,7 +208,7 @@ type Mapping struct {
 }
 
 func (m *Mapping) check() error {
-	return wrap("mapping", file(m.Text, m.SHA256, 0), instant("effective", m.Effective))
+	return join(file(m.Text, m.SHA256, 0), instant("effective", m.Effective))
 }
 
 // Audit records an action or observation that is no decision of another kind.
@@ -219,5 +219,5 @@ type Audit struct {
 }
 
 func (a *Audit) check() error {
-	return wrap("audit", name("action", a.Action), text("subject", a.Subject), text("detail", a.Detail))
+	return join(name("action", a.Action), text("subject", a.Subject), text("detail", a.Detail))
 }

@@ -21,10 +21,18 @@ const (
 	maxBook = 1 << 20
 )
 
-// wrap joins the errors of a thing's fields.
-func wrap(thing string, errs ...error) error {
+// join joins the errors of fields on one line.
+func join(errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s: %s", thing, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// wrap joins the errors of the fields of a part of a body.
+func wrap(part string, errs ...error) error {
+	if err := join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", part, err)
 	}
 	return nil
 }

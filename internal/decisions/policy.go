@@ -46,7 +46,7 @@ func (p *Policy) check() error {
 	default:
 		errs = append(errs, persons(p.Approvers))
 	}
-	return wrap("policy", errs...)
+	return join(errs...)
 }
 
 // persons returns an error unless the names are those of different persons.

@@ -21,7 +21,7 @@ type Cluster struct {
 }
 
 func (c *Cluster) check() error {
-	return wrap("cluster", name("name", c.Name), slotLength(c.SlotMS))
+	return join(name("name", c.Name), slotLength(c.SlotMS))
 }
 
 // Run is an operator's permission to send batches that no live collector measured. It
@@ -56,7 +56,7 @@ func (r *Run) check() error {
 	if r.Hours < 1 || r.Hours > MaxRunHours {
 		errs = append(errs, fmt.Errorf("hours is %d, want 1 to %d", r.Hours, MaxRunHours))
 	}
-	return wrap("run", errs...)
+	return join(errs...)
 }
 
 // RunEnd ends a run: batches appended later don't belong to it.
@@ -64,7 +64,7 @@ type RunEnd struct {
 	ID string `json:"id"`
 }
 
-func (r *RunEnd) check() error { return wrap("run end", name("id", r.ID)) }
+func (r *RunEnd) check() error { return join(name("id", r.ID)) }
 
 func slotLength(ms int64) error {
 	if ms < 1000 || ms%1000 != 0 || time.Hour.Milliseconds()%ms != 0 {
