@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/internal/bounded"
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // Row is usage of one key in one UTC hour; rows with one key are added before anything is rounded (R8). An empty
@@ -215,12 +216,12 @@ func ReadCSV(r io.Reader) ([]Row, error) {
 	reader.ReuseRecord = true
 	header, err := reader.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("read usage: the file is empty")
+		return nil, fault.New(fault.Invalid, "read usage: the file is empty")
 	} else if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
 	if !slices.Equal(header, csvColumns) {
-		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","),
+		return nil, fault.New(fault.Invalid, "read usage: line 1: header is %q, want %q", strings.Join(header, ","),
 			strings.Join(csvColumns, ","))
 	}
 	var rows []Row

@@ -144,7 +144,7 @@ func refuseForeign(path string) error {
 		}
 	}
 	if foreign != "" {
-		return fmt.Errorf(
+		return fault.New(fault.Environment,
 			"open data directory %s: it has no file %s but contains other files (%s): use an empty or a new directory",
 			path, formatName, foreign)
 	}

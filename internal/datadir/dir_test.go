@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/trust"
 	"github.com/gputally/gputally/internal/unixsock"
 )
@@ -119,6 +120,9 @@ func TestOpenLeavesForeignFoldersAlone(t *testing.T) {
 	_, err := Open(path, self())
 	if err == nil || !strings.Contains(err.Error(), "thesis.tex") {
 		t.Errorf("open a foreign folder: got %v", err)
+	}
+	if class := fault.Of(err); class != fault.Environment {
+		t.Errorf("open a foreign folder: class %d, want %d", class, fault.Environment)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil || len(entries) != 1 {

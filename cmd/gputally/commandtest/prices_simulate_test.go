@@ -162,6 +162,8 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 			"--usage " + usageFile + " --prices " + plain, cli.ExitFailed,
 			usageFile + `: read usage: line 2: slice_ms "many" is not an integer`,
 		},
+		{"--usage " + plain + " --prices " + plain, cli.ExitUsage, "line 1: header is"},
+		{"--usage " + os.DevNull + " --prices " + plain, cli.ExitUsage, "the file is empty"},
 		{"--usage " + good + " --prices " + book, cli.ExitUsage, book + `:2: versions: want a list, got 1`},
 		{"--usage " + good, cli.ExitUsage, "give --prices FILE or --gpu-hour RATE"},
 		{"--usage " + good + " --prices " + plain + " --data x", cli.ExitUsage, "one of them"},
