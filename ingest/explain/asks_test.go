@@ -127,6 +127,29 @@ func TestSupersededBatches(t *testing.T) {
 	}
 }
 
+// TestALongJournalChangesNothing: an hour depends on the day before it. What is older is neither counted nor missed.
+func TestALongJournalChangesNothing(t *testing.T) {
+	h := newHouse(t)
+	var lines strings.Builder
+	start := at(t, firstHour)
+	for slot := range 6 * 30 {
+		fmt.Fprintf(&lines, `{"cluster": "k", "node": "n1", "slot": %q, "slot_ms": 600000, "collector": "c1", "boot_ms": 1000, "seq": %d, `+
+			`"gpus": [{"uuid": "GPU-a", "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7}], `+
+			`"holds": [{"leaf": "gpu", "owner": {"job": "17", "account": "b"}}]}]}`+"\n",
+			start.Add(time.Duration(slot)*10*time.Minute).Format(time.RFC3339), slot)
+	}
+	h.take(t, lines.String(), true)
+	for _, hour := range []int{0, 23, 24, 25, 26, 29} {
+		e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-a", Hour: start.Add(time.Duration(hour) * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Figures.Inputs != e.Figures.JournalInputs || !e.Proof.OK {
+			t.Errorf("hour %d: computed from %d journal rows, and there are %d; proof %+v", hour, e.Figures.Inputs, e.Figures.JournalInputs, e.Proof)
+		}
+	}
+}
+
 func TestLocalTime(t *testing.T) {
 	h := newHouse(t)
 	h.takeCase(t, "r12_three_owners")

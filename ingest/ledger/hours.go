@@ -35,8 +35,8 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		}
 		return byHour[hour].Stored + closed[hour]
 	}
-	// Stored batches with retirements, and raw rows, of the hours from backMS before the
-	// hour up to it.
+	// Stored batches with retirements, and raw rows, of the hour and of the 24 hours before it. The hour at backMS before
+	// it is none of its inputs: a GPU last listed there has left the inventory when the hour begins.
 	var window, rows uint64
 	for start := first; start < o.watermarkMS; start += meter.HourMS {
 		window += inputs(start) - inputs(start-backMS)
