@@ -24,8 +24,7 @@ type jsonBatch struct {
 	GPUs        []jsonGPU  `json:"gpus"`
 }
 
-// jsonGPU has the generated message's own names, which encoding/json reads, except for the bounds of times. Unknown
-// keys are ignored.
+// jsonGPU has the generated message's own names, which encoding/json reads, except for the bounds of times.
 type jsonGPU struct {
 	*Gpu
 	Leaves []jsonLeaf `json:"leaves"`
@@ -57,11 +56,14 @@ type jsonHold struct {
 type ignored = json.RawMessage
 
 // ParseJSONLine parses one JSON object of the import format into a batch of origin IMPORT and validates it. Metrics
-// that are not in the contract are ignored: they never affect money.
+// that are not in the contract are ignored: they never affect money. Any other unknown field is an error.
 func ParseJSONLine(line []byte) (*Batch, error) {
 	var j jsonBatch
 	if err := json.Unmarshal(line, &j); err != nil {
 		return nil, jsonError(err)
+	}
+	if err := checkKeys(line); err != nil {
+		return nil, err
 	}
 	b, err := j.batch()
 	if err != nil {

@@ -15,7 +15,7 @@ const head = `"cluster":"k","node":"n1","slot":"2026-03-01T01:00:00+01:00","slot
 
 func TestParseJSONLine(t *testing.T) {
 	got, err := wire.ParseJSONLine([]byte(`{` + head + `,"attribution":"failed","enumeration":"partial",
-		"observed":[[7000,10000],[0,1000],[1000,3000],[5000,5000]],"dcgm_version":"4.6","gpus":[
+		"observed":[[7000,10000],[0,1000],[1000,3000],[5000,5000]],"gpus":[
 		{"uuid":"GPU-a","model":"m","slices":7,"mig":true,"lost":true,"unhealthy":true,"power_watts":70.5,"idle_watts":null,
 		 "energy_mj":0,"energy_span_ms":10013,"energy_reset":true,"temperature":54,
 		 "leaves":[{"id":"gi1","slices":3,"profile":"3g.40gb","gi":0,"ci":0,"mig_uuid":"MIG-1","from":0,"to":9000,"unhealthy":true,
@@ -101,6 +101,14 @@ func TestParseJSONLineRefuses(t *testing.T) {
 		`observed[1] [9000 10001]:`:                    `{` + head + `,"observed":[[0,1],[9000,10001]]}`,
 		`observed[0] [5 4]:`:                           `{` + head + `,"observed":[[5,4]]}`,
 		`gpus.slices: got string, want uint32`:         `{` + head + `,"gpus":[{"uuid":"a","slices":"7"}]}`,
+		`"dcgm_version": there is no`:                  `{` + head + `,"dcgm_version":"4.6"}`,
+		`"enumeraton": there is no`:                    `{` + head + `,"enumeraton":"partial"}`,
+		`"Cluster": there is no`:                       `{` + head + `,"Cluster":"other"}`,
+		`"cluster": the field is there twice`:          `{` + head + `,"cluster":"other"}`,
+		`"gpus[0].unhelthy": there is no`:              `{` + head + `,"gpus":[{"uuid":"a","unhelthy":true}]}`,
+		`"gpus[0].leaves[0].to_ms": there is no`:       `{` + head + `,"gpus":[{"uuid":"a","leaves":[{"id":"x","slices":1,"to_ms":5}]}]}`,
+		`"gpus[0].holds[0].from_ms": there is no`:      `{` + head + `,"gpus":[{"uuid":"a","leaves":[{"id":"x"}],"holds":[{"leaf":"x","from_ms":0,"owner":{}}]}]}`,
+		`"gpus[0].holds[0].owner.team": there is no`:   `{` + head + `,"gpus":[{"uuid":"a","leaves":[{"id":"x"}],"holds":[{"leaf":"x","owner":{"team":"b"}}]}]}`,
 		`gpus.energy_mj: got number 1.5`:               `{` + head + `,"gpus":[{"uuid":"a","energy_mj":1.5}]}`,
 		`gpus[0] (a): holds[0].leaf "x" is not a leaf`: `{` + head + `,"gpus":[{"uuid":"a","holds":[{"leaf":"x","owner":{}}]}]}`,
 	} {
