@@ -119,7 +119,7 @@ func (l *losses) acknowledged(id uint64) error {
 	for len(l.told) > 0 && l.told[0].id <= id {
 		ranges := l.told[0].ranges
 		if err := l.spool.ForgetDropped(ranges); err != nil {
-			return fmt.Errorf("forget announced losses: %w", err)
+			return fmt.Errorf("remove announced losses from the spool: %w", err)
 		}
 		l.told = l.told[1:]
 	}

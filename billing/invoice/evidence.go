@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoEvidence means that a line follows from the month as a whole, not from certain GPU-hours.
-var ErrNoEvidence = fault.New(fault.NotFound, "no GPU-hours of its own")
+var ErrNoEvidence = fault.New(fault.NotFound, "the amount follows from the whole month, not from certain GPU-hours")
 
 // noLineError means that a document has no line with the number; it is an ErrNotFound.
 type noLineError struct{ line, lines int }

@@ -160,7 +160,7 @@ func (r *Register) rateAgain(ctx context.Context, record decisions.Invoice, from
 	} else {
 		before, ok := r.invoice(record.Corrects)
 		if !ok {
-			return nil, fmt.Errorf("the note corrects %s, which is not decided", record.Corrects)
+			return nil, fmt.Errorf("the note corrects %s, which is not among the decisions", record.Corrects)
 		}
 		earlier, failed := r.usage(ctx, before)
 		if failed != nil {
@@ -217,7 +217,7 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 		}
 		bills = append(bills, Bill{Record: record, Book: b, Charges: func(observe func(rating.Charge)) error {
 			if err := r.charges(ctx, record, observe); err != nil {
-				return fmt.Errorf("tell charges of %s: %w", record.Number, err)
+				return fmt.Errorf("read charges of %s: %w", record.Number, err)
 			}
 			return nil
 		}})
@@ -235,7 +235,7 @@ func (r *Register) charges(ctx context.Context, record decisions.Invoice, observ
 	}
 	before, ok := r.invoice(record.Corrects)
 	if !ok {
-		return fmt.Errorf("the note corrects %s, which is not decided", record.Corrects)
+		return fmt.Errorf("the note corrects %s, which is not among the decisions", record.Corrects)
 	}
 	if from.usage, err = r.usage(ctx, before); err != nil {
 		return err

@@ -34,7 +34,7 @@ func New(deps Deps) *Projection {
 
 // ErrForeign means that the tables have rows that don't follow from this log: they are another log's, or were
 // changed. Rebuild writes them again.
-var ErrForeign = errors.New("projected decisions are not this log's")
+var ErrForeign = errors.New("ClickHouse's tables of decisions are not this log's")
 
 const (
 	selectEnd = `

@@ -62,7 +62,7 @@ func CheckEffects(invoice *Invoice, minorUnit int32) error {
 func CheckDistribution(result *Result) error {
 	for _, hour := range result.Shared {
 		if sum := hour.Owners.Add(hour.Platform); !sum.IsZero() {
-			return fmt.Errorf("check C7e: distribution at %s sums to %s", hour.Hour.Format(time.RFC3339), sum)
+			return fmt.Errorf("check C7e: distribution at %s sums to %s, want 0", hour.Hour.Format(time.RFC3339), sum)
 		}
 	}
 	rounding := decimal.Zero

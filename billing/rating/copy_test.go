@@ -230,13 +230,13 @@ func TestReadCopyNamesTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "is empty",
 		"[\"copy\",2]\n":     `line 1: want ["copy",1], got ["copy",2]`,
-		"[\"copy\",1,1]\n":   "line 1: 1 cells too many",
+		"[\"copy\",1,1]\n":   "line 1: 1 cell",
 		"[\"copy\",1]\n{}\n": "line 2: not a JSON array",
 		"[\"copy\",1]\n[\"usage\",\"2026-03-01T00:30:00Z\"]\n":               `line 2: hour "2026-03-01T00:30:00Z" is not the start of a UTC hour`,
 		"[\"copy\",1]\n[\"usage\",\"2026-03-01T00:00:00Z\",\"p\"]\n":         "line 2: model is missing",
 		"[\"copy\",1]\n[\"distribution\",\"2026-03-01T00:00:00Z\",\"x\"]\n":  `line 2: amount "x" is not a decimal`,
 		"[\"copy\",1]\n[\"gift\",\"2026-03-01T00:00:00Z\",\"x\"]\n":          `line 2: kind "gift" is neither`,
-		"[\"copy\",1]\n[\"supplied\",\"2026-03-01T00:00:00Z\",\"M\",true]\n": "line 2: 1 cells too many",
+		"[\"copy\",1]\n[\"supplied\",\"2026-03-01T00:00:00Z\",\"M\",true]\n": "line 2: 1 cell",
 	} {
 		err := ReadCopy("a", strings.NewReader(text), func(Fact) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `tenant "a"`) {

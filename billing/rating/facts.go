@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // factLine builds the lines of copies and freezes: JSON arrays, with the bytes of encoding/json without HTML escapes.
@@ -215,7 +217,7 @@ func (c *factReader) amount(name string, cell json.RawMessage) (decimal.Decimal,
 // end returns an error if there are unread cells.
 func (c *factReader) end() error {
 	if len(c.cells) > 0 {
-		return fmt.Errorf("%d cells too many", len(c.cells))
+		return fmt.Errorf("%s too many", plural.Of(len(c.cells), "cell"))
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (f *Frozen) Check() error {
 			sum = sum.Add(amount)
 		}
 		if !sum.IsZero() {
-			return fmt.Errorf("check C7e: frozen distribution at %s sums to %s", hour.Format(time.RFC3339), sum)
+			return fmt.Errorf("check C7e: frozen distribution at %s sums to %s, want 0", hour.Format(time.RFC3339), sum)
 		}
 	}
 	return nil

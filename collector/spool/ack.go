@@ -56,7 +56,7 @@ func (s *Spool) ForgetDropped(announced []DroppedRange) error {
 		s.st.Ranges = forgetRange(s.st.Ranges, r)
 	}
 	if err := s.save(); err != nil {
-		return fmt.Errorf("forget dropped ranges of spool: %w", err)
+		return fmt.Errorf("remove dropped ranges from the spool's state: %w", err)
 	}
 	return nil
 }

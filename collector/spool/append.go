@@ -116,7 +116,7 @@ func (s *Spool) dropOldest() error {
 	} else if last >= s.saved {
 		// An Ack whose save failed moved the head in memory only.
 		if err := s.save(); err != nil {
-			return fmt.Errorf("drop settled records: %w", err)
+			return fmt.Errorf("drop acknowledged records: %w", err)
 		}
 	}
 	count := len(s.segs)

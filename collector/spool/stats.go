@@ -83,7 +83,7 @@ func readStats(dir string, opt Options) (Stats, error) {
 		if again.generation == s.store.generation {
 			return s.stats(), nil
 		}
-		moved = errors.New("its cursor moved during each attempt")
+		moved = errors.New("the spool's cursor moved during each attempt")
 	}
 	return Stats{}, fmt.Errorf("read spool %q: %w", dir, moved)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // errNonexistent reports a local time that a change to summer time skipped.
-var errNonexistent = errors.New("no such local time: the clocks were put forward over it")
+var errNonexistent = errors.New("no such local time: the clock change to summer time skipped it")
 
 // Layouts with a UTC offset, and those that need a time zone. Go accepts a fraction of
 // seconds in any of them.

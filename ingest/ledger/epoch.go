@@ -44,7 +44,7 @@ func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew 
 	newest := claimsOfNewest(all)
 	inForce, mappings := newest[0], make([]*tenants.Mapping, len(newest))
 	if inForce.Rules > meter.RulesVersion {
-		return nil, false, fmt.Errorf("follow epoch %d: it has rules version %d, but this program only version %d: update "+
+		return nil, false, fmt.Errorf("follow epoch %d: its rules have version %d, this program has only version %d: update "+
 			"the program", inForce.Epoch, inForce.Rules, meter.RulesVersion)
 	}
 	for i, c := range newest {

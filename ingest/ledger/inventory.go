@@ -122,8 +122,8 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 		return refuse("at %s: must not be in the future (now %s)", r.At.UTC().Format(time.RFC3339),
 			now.UTC().Format(time.RFC3339))
 	case at < g.LastMS:
-		return refuse("at %s: node %s listed it until %s, and a listed GPU can't be retired; choose that time or a later one",
-			r.At.UTC().Format(time.RFC3339), g.Node, last)
+		return refuse("at %s: node %s listed the GPU until %s, and a listed GPU can't be retired; choose that time or a "+
+			"later one", r.At.UTC().Format(time.RFC3339), g.Node, last)
 	case at >= g.LeavesMS:
 		return refuse("at %s: the GPU left the inventory at %s already (last listed until %s)",
 			r.At.UTC().Format(time.RFC3339), leaves.Format(time.RFC3339), last)

@@ -56,7 +56,7 @@ func TestARetiredGPUIsNoLongerCounted(t *testing.T) {
 
 	at, err := l.Retire(t.Context(), ledger.Retirement{GPU: "B", At: monday.Add(140*time.Minute + 30*time.Second), Who: "ops", Reason: "swapped"})
 	var no *ledger.NotRetirable
-	if !errors.As(err, &no) || !strings.Contains(err.Error(), "listed it until 2026-03-02T07:00:00Z") {
+	if !errors.As(err, &no) || !strings.Contains(err.Error(), "until 2026-03-02T07:00:00Z") {
 		t.Fatalf("retired at %s, %v; want it refused: B is listed later", at, err)
 	}
 	// It was retired before it came back.
@@ -115,7 +115,7 @@ func TestWhoCanBeRetired(t *testing.T) {
 	}{
 		{"C", "x", time.Hour, `retire GPU "C": the inventory has no such GPU (it lists 2 GPUs)`},
 		{"B", "", time.Hour, `who "ops" and reason "": both must be given`},
-		{"B", "x", 59 * time.Minute, "node node-0 listed it until 2026-03-02T01:00:00Z"},
+		{"B", "x", 59 * time.Minute, "until 2026-03-02T01:00:00Z"},
 		{"B", "x", 5 * time.Hour, "must not be in the future (now 2026-03-02T04:00:00Z)"},
 		{"B", "swapped", 2*time.Hour + 59*time.Second, "<nil>"},
 		{"B", "again", 3 * time.Hour, "left the inventory at 2026-03-02T02:00:00Z already"},

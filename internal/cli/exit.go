@@ -18,12 +18,14 @@ const (
 
 // ExitCodesHelp says in words what the exit codes mean.
 const ExitCodesHelp = `Exit codes:
-  0    done; every check held
-  1    a check failed, or the command could not do what it was asked
-  2    the command line or the configuration is wrong
-  3    the environment is: data directory in use, port in use, disk full,
-       library missing or unusable, directory of a newer version, file or
-       permission, a file that another user could have written
+  0    done; every check passed
+  1    a check failed, or the command could not do what was asked
+  2    the command line, the configuration or the header of a usage file is
+       wrong
+  3    the environment prevents it: data directory or port in use, a data
+       directory with other files in it, disk full, library missing or
+       unusable, directory of a newer version, file permissions, a file that
+       another user could have written
   130  interrupted`
 
 // usageError is a wrong command line or configuration.

@@ -35,7 +35,7 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
 	if err := l.deciding.Acquire(ctx, 1); err != nil {
-		return Outcome{}, fmt.Errorf("append %s: wait for another: %w", kind, err)
+		return Outcome{}, fmt.Errorf("append %s: wait for another append: %w", kind, err)
 	}
 	defer l.deciding.Release(1)
 	if err := l.Refresh(ctx); err != nil {

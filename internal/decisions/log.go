@@ -103,7 +103,7 @@ func (l *Log) Refresh(ctx context.Context) error { return l.refresh(ctx, nil) }
 
 func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) error {
 	if err := l.reading.Acquire(ctx, 1); err != nil {
-		return fmt.Errorf("read decisions: wait for another: %w", err)
+		return fmt.Errorf("read decisions: wait for another reader: %w", err)
 	}
 	defer l.reading.Release(1)
 	if l.copy == nil {

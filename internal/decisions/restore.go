@@ -86,7 +86,7 @@ func (l *Log) usable() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if wrong := l.copied.wrong; wrong != nil {
-		return fmt.Errorf("%w: move its directory away first", wrong)
+		return fmt.Errorf("%w: move the copy's directory away first", wrong)
 	}
 	return nil
 }

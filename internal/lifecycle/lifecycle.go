@@ -109,7 +109,7 @@ func (g *Group) stopOne(m *member) error {
 	select {
 	case <-m.done:
 	case <-timer.C():
-		return fmt.Errorf("stop %s: still draining after %s", m.name, g.opts.StopTimeout)
+		return fmt.Errorf("stop %s: still running after %s", m.name, g.opts.StopTimeout)
 	}
 	// A service that returns its own cancellation has stopped as well.
 	if m.err == nil || errors.Is(m.err, context.Canceled) {

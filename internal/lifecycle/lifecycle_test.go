@@ -102,7 +102,7 @@ func TestGroupGoesOnWithoutAServiceThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake.Advance(time.Minute)
-	if err := <-done; err == nil || err.Error() != "stop hung: still draining after 1m0s" {
+	if err := <-done; err == nil || err.Error() != "stop hung: still running after 1m0s" {
 		t.Errorf("stop: got %v", err)
 	}
 	if diff := cmp.Diff([]string{"engine"}, j.lines); diff != "" {

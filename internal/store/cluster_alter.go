@@ -45,7 +45,7 @@ func (db *DB) distributed(ctx context.Context, table string) (under, error) {
 func parseDistributed(engine string) (under, error) {
 	m := distributedOver.FindStringSubmatch(engine)
 	if m == nil || !validCluster.MatchString(m[1]) {
-		return under{}, fmt.Errorf("its engine is %q, want Distributed('cluster', 'database', 'table', …)", engine)
+		return under{}, fmt.Errorf("the table's engine is %q, want Distributed('cluster', 'database', 'table', …)", engine)
 	}
 	return under{m[1], m[2]}, nil
 }

@@ -29,7 +29,7 @@ func TestAlterNamesEveryServersTable(t *testing.T) {
 		"Distributed(`a`)", "ReplacingMergeTree ORDER BY x",
 		`Distributed('p\' DROP', 'led', 'x')`,
 	} {
-		if got, err := store.EveryServer(engine); err == nil || !strings.Contains(err.Error(), "its engine is") {
+		if got, err := store.EveryServer(engine); err == nil || !strings.Contains(err.Error(), "engine is") {
 			t.Errorf("%s: %q, %v; want an error that shows it", engine, got, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (db *DB) createDatabase(ctx context.Context, statement string, c *cluster) 
 		return nowhere, wrap("list tables", err)
 	}
 	if c != nil && found == onOneServer {
-		return found, fmt.Errorf("its tables are on a single server: use another database for cluster %s", c.name)
+		return found, fmt.Errorf("the database's tables are on a single server: use another database for cluster %s", c.name)
 	}
 	return found, wrap("create database", admin.Exec(ctx, statement, Named("database", db.Database())))
 }

@@ -51,7 +51,7 @@ func validateName(name string) error {
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("has space at an end")
 	case usage.TextCell(name) != name:
-		return fmt.Errorf("a spreadsheet would take it for a formula")
+		return fmt.Errorf("a spreadsheet would read it as a formula")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/billing/export/focus/focuscheck"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/files"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv and their metadata, created at an
@@ -73,7 +74,8 @@ func writeChecked(w io.Writer, period string, options Options, bills iter.Seq2[B
 	case found.err != nil:
 		return Summary{}, found.err
 	case len(found.violations) > 0:
-		return Summary{}, fmt.Errorf("%d violations of FOCUS %s, such as %v", len(found.violations), options.Version,
+		return Summary{}, fmt.Errorf("FOCUS %s: %s, such as %v", options.Version,
+			plural.Of(len(found.violations), "violation"),
 			found.violations[:min(shownViolations, len(found.violations))])
 	}
 	return summary, nil

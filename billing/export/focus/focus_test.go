@@ -384,7 +384,7 @@ func TestBillsThatCannotBe(t *testing.T) {
 		bills   []focus.Bill
 		want    string
 	}{
-		{"a total off by a cent", focus.Options{}, []focus.Bill{bill(func(b *focus.Bill) { b.Total = b.Total.Add(cent) })}, "its rows sum to"},
+		{"a total off by a cent", focus.Options{}, []focus.Bill{bill(func(b *focus.Bill) { b.Total = b.Total.Add(cent) })}, "rows sum to"},
 		{"a discount of its own", focus.Options{}, []focus.Bill{charges(rating.Charge{Version: 0, Effect: rating.EffectDiscount, Unit: "EUR", Amount: cent})}, "contracted prices take off"},
 		{"list value not replaced", focus.Options{}, []focus.Bill{charges(rating.Charge{Version: 0, Effect: rating.EffectList, Model: "NVIDIA H100", Profile: "1g.10gb", Hour: march, Amount: cent})}, "is not replaced"},
 		{"an unknown effect", focus.Options{}, []focus.Bill{charges(rating.Charge{Version: -1, Effect: "tip"})}, `effect "tip"`},

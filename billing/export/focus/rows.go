@@ -106,7 +106,7 @@ func gatherRows(b *Bill) ([]*row, error) {
 		}
 	}
 	if !sum.Equal(b.Total) {
-		return nil, fmt.Errorf("its rows sum to %s, its total is %s", sum, b.Total)
+		return nil, fmt.Errorf("the FOCUS rows sum to %s, the total is %s", sum, b.Total)
 	}
 	slices.SortFunc(rows, (*row).compare)
 	return rows, nil

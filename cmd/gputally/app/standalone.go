@@ -128,7 +128,8 @@ func StartStandalone(ctx context.Context, s *cli.Session,
 // startScraping runs the live collector, where there is something to read.
 func (p *Pipeline) startScraping(ctx context.Context) error {
 	if p.Config.SourceName() == "" {
-		p.Session.Log.Warn("nothing is read: give --source dcgm, --scrape URL, or collector.source in the configuration")
+		p.Session.Log.Warn("no source of GPU readings is configured: give --source dcgm, --scrape URL, or " +
+			"collector.source in the configuration")
 		return nil
 	}
 	if err := p.keepsSlot(ctx); err != nil {

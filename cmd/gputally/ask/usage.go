@@ -49,8 +49,8 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 func noteOpenPools(ctx context.Context, s *cli.Session, a *app.Access, q usage.Query) error {
 	open, err := usage.FindOpenPools(ctx, a.DB, q)
 	if err == nil && open.Pools > 0 {
-		s.Sayf("%s of unknown capacity, in %s: their capacity is what was in use at most; what else "+
-			"there was is not known\n", plural.Of(open.Pools, "pool"), plural.Of(open.Hours, "pool-hour"))
+		s.Sayf("%s of unknown capacity, in %s: their capacity is counted as the most that was in "+
+			"use; how many GPUs there were is not known\n", plural.Of(open.Pools, "pool"), plural.Of(open.Hours, "pool-hour"))
 	}
 	return err
 }

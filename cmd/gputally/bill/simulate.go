@@ -197,8 +197,9 @@ func (f *SimulateFlags) load(configured *prices.Book, models []string) ([]*price
 		return nil, cli.UsageError(errors.New("no prices: give --prices FILE or --gpu-hour RATE"))
 	}
 	if f.currencyNamed && f.Currency != books[0].Currency {
-		return nil, cli.UsageError(fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.Currency,
-			books[0].Name, books[0].Currency))
+		return nil, cli.UsageError(
+			fmt.Errorf("--currency %s: %s is in %s, and so are the --gpu-hour rates beside it: leave --currency out", f.Currency,
+				books[0].Name, books[0].Currency))
 	}
 	for _, book := range books[1:] {
 		if book.Currency != books[0].Currency {

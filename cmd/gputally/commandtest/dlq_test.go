@@ -68,12 +68,12 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 			cli.ExitFailed,
 			"3 of 4 dead letters would be sent, 0 copies left out, 1 not replayable\n",
 		},
-		"--offset 0/3":           {cli.ExitFailed, "0 of 1 dead letters sent, 0 copies left out, 1 not replayable\n"},
+		"--offset 0/3":           {cli.ExitFailed, "0 of 1 dead letter sent, 0 copies left out, 1 not replayable\n"},
 		"--offset 0/9":           {cli.ExitFailed, ""},
 		"--offset 1":             {cli.ExitUsage, ""},
 		"--all --reason garbage": {cli.ExitUsage, ""},
 		"":                       {cli.ExitUsage, ""},
-		"--offset 0/2":           {cli.ExitOK, "1 of 1 dead letters sent, 0 copies left out, 0 not replayable\n"},
+		"--offset 0/2":           {cli.ExitOK, "1 of 1 dead letter sent, 0 copies left out, 0 not replayable\n"},
 	} {
 		got := programtest.Invoke(t, append([]string{"dlq", "replay", "--data", data}, strings.Fields(args)...)...)
 		if got.Code != want.code || !strings.HasSuffix(got.Stdout, want.stdout) {

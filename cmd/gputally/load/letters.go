@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func lettersTable() cli.Table {
@@ -76,8 +77,8 @@ func (o *LetterRequest) send(ctx context.Context, p *app.Pipeline) error {
 	if o.DryRun {
 		verb = "would be sent"
 	}
-	if err := p.Session.Writef("%d of %d dead letters %s, %d copies left out, %d not replayable\n",
-		o.sent, o.found, verb, o.copies, o.refused); err != nil {
+	if err := p.Session.Writef("%d of %s %s, %s left out, %d not replayable\n",
+		o.sent, plural.Of(o.found, "dead letter"), verb, plural.Of(o.copies, "copy"), o.refused); err != nil {
 		return err
 	}
 	if o.refused > 0 {

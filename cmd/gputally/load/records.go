@@ -224,8 +224,8 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 			plural.Of(plan.Missed, "imported record"))
 	}
 	if plan.Open > 0 {
-		s.Sayf("unknown capacity of %s: free time is not known there and no check proves it; --capacity sets it\n",
-			plural.Of(plan.Open, "pool"))
+		s.Sayf("unknown capacity of %s: their free time is not known, and no check proves their capacity; set it "+
+			"with --capacity\n", plural.Of(plan.Open, "pool"))
 	}
 	if plan.Live() {
 		s.Sayf("%s\n", filledText(&plan.Filled))

@@ -8,6 +8,7 @@ import (
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // ReplayRequest is one call of the command.
@@ -86,9 +87,9 @@ func Replay(ctx context.Context, s *cli.Session, o *ReplayRequest) error {
 		if err := p.Patiently(ctx, "ledger pass", func() error { _, err := p.Ledger.Pass(ctx); return err }); err != nil {
 			return err
 		}
-		return s.Writef("%d messages replayed: %d stored, %d dead, %d unchanged; %d new or changed in the journal, "+
-			"raw of %d batches cleared\n",
-			sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
+		return s.Writef("%s replayed: %d stored, %d dead, %d unchanged; %d new or changed in the journal, "+
+			"raw rows of %s replaced\n",
+			plural.Of(sum.Messages, "message"), sum.Stored, sum.Dead, sum.Kept, sum.Changed, plural.Of(sum.Cleared, "batch"))
 	})
 }
 

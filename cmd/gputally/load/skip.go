@@ -67,7 +67,7 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 		return err
 	}
 	if !out.Accepted {
-		return fmt.Errorf("note who skips %s: refused: %s", &o.Place, out.Reason)
+		return fmt.Errorf("record who skips %s: refused: %s", &o.Place, out.Reason)
 	}
 	if err := moveTo(ctx, p, o.Place.Partition, max(position, to)); err != nil {
 		return err
@@ -75,7 +75,8 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 	if err := ingest.Skip(ctx, p.Access.DB, o.Place.Partition, from, to, p.Session.Clock.Now()); err != nil {
 		return err
 	}
-	return p.Session.Writef("Offsets [%d, %d) of partition %d are skipped; decision %d says by whom and why\n", from, to,
+	return p.Session.Writef(
+		"Offsets [%d, %d) of partition %d are skipped; decision %d records who did it and why\n", from, to,
 		o.Place.Partition, out.Offset)
 }
 

@@ -38,7 +38,7 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 		"trust_pod_labels true: requires pods":    func(c *Config) { c.TrustPodLabels, c.Pods = true, FromNowhere },
 		"no source for tenant_labels":             func(c *Config) { c.TenantLabels, c.Namespaces = []string{"a"}, FromNowhere },
 		`kubelet.url "node:10250": scheme "node"`: func(c *Config) { c.Kubelet.URL = "node:10250" },
-		`api.url "https:": has no host`:           func(c *Config) { c.API.URL = "https://" },
+		`api.url "https://": has no host`:         func(c *Config) { c.API.URL = "https://" },
 		`is not a URL`:                            func(c *Config) { c.API.URL = "https://a b\x7f" },
 		`api.url "https://u:xxxxx@h": must not`:   func(c *Config) { c.API.URL = "https://u:p@h" },
 	} {

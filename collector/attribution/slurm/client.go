@@ -108,7 +108,7 @@ func parseJobs(out, separator string) ([]job, error) {
 	jobs := make([]job, 0, len(parts)/width)
 	for i := 0; i < len(parts); i += width {
 		if strings.TrimSpace(parts[i]) != "" {
-			return nil, fmt.Errorf("%q between jobs", shortened(parts[i]))
+			return nil, fmt.Errorf("unexpected text %q between jobs", shortened(parts[i]))
 		}
 		if i+width >= len(parts) {
 			break
@@ -156,7 +156,7 @@ func parseNode(out, name string) (nodeGres, error) {
 	node := nodeGres{gres: []gresEntry{}}
 	words := strings.Fields(out)
 	if len(words) == 0 || words[0] != "NodeName="+name {
-		return node, fmt.Errorf("%q: want NodeName=%s", shortened(out), name)
+		return node, fmt.Errorf("answer begins with %q: want NodeName=%s", shortened(out), name)
 	}
 	seen := map[string]bool{}
 	for _, word := range words {
@@ -210,7 +210,8 @@ func trustedPart(out string, j job) (string, error) {
 	for _, skip := range []string{"JobId=" + j.id + " ", "JobName=" + j.name + " ", " Account=" + j.account + " QOS="} {
 		before, after, found := strings.Cut(rest, skip)
 		if !found || (strings.HasPrefix(skip, "JobId=") && before != "") {
-			return "", fmt.Errorf("no %q: it has changed meanwhile, or has another form", shortened(skip))
+			return "", fmt.Errorf("record without %q: the job has changed meanwhile, or the record has another form",
+				shortened(skip))
 		}
 		rest = after
 	}
@@ -219,7 +220,7 @@ func trustedPart(out string, j job) (string, error) {
 		rest = after
 	}
 	if !strings.HasPrefix(rest, "JobState=") {
-		return "", fmt.Errorf("%q: want JobState=", shortened(rest))
+		return "", fmt.Errorf("record begins with %q: want JobState=", shortened(rest))
 	}
 	end := -1
 	for _, key := range []string{" MinCPUsNode=", " Features=", " OverSubscribe=", " Command=", " WorkDir="} {

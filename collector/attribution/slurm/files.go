@@ -53,8 +53,8 @@ func (d *directory) read() ([]mapped, error) {
 		return nil, fmt.Errorf("read mapping directory: %w", err)
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == marker }) {
-		return nil, fmt.Errorf("mapping directory %s: has no file %s, which the prolog creates: no prolog has run since "+
-			"the directory was created", d.path, marker)
+		return nil, fmt.Errorf("mapping directory %s: has no file %s, which the prolog creates: run the prolog when the "+
+			"machine starts", d.path, marker)
 	}
 	before := d.unfinished
 	d.unfinished = map[string]string{}

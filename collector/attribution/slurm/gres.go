@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gputally/gputally/internal/hostlist"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // gresEntry is one GRES as scontrol prints it: "gpu:h100:2(IDX:4-5)" of a job or
@@ -87,8 +88,8 @@ func gpuPositions(entries []gresEntry) ([]uint32, error) {
 			return nil, fmt.Errorf("gres %s:%d: shares of a GPU can't be read from scontrol; attribute this node from mapping "+
 				"files", e.name, e.count)
 		case len(e.positions) != int(e.count):
-			return nil, fmt.Errorf("gres gpu:%s:%d: IDX has %d positions; has the node's gres.conf File=?", e.kind, e.count,
-				len(e.positions))
+			return nil, fmt.Errorf("gres gpu:%s:%d: IDX has %s: name the devices with File= in the node's gres.conf", e.kind,
+				e.count, plural.Of(len(e.positions), "position"))
 		default:
 			all = append(all, e.positions...)
 		}

@@ -39,7 +39,7 @@ func TestGPUPositions(t *testing.T) {
 	for list, want := range map[string]string{
 		"gpu:1g.10gb:1(IDX:5),gpu:h100:2(IDX:0-1),nic:1": "0 1 5",
 		"gpu:h100:2(CNT:2)":      "gres gpu:h100:2: IDX has 0 positions",
-		"gpu:h100:2(IDX:3)":      "gres gpu:h100:2: IDX has 1 positions",
+		"gpu:h100:2(IDX:3)":      "gres gpu:h100:2: IDX has 1 position",
 		"shard:2(IDX:2)":         "gres shard:2: shares of a GPU can't be read",
 		"mps:100(IDX:0)":         "gres mps:100: shares of a GPU can't be read",
 		"shard:0(IDX:N/A),gpu:0": "",
@@ -158,14 +158,14 @@ func TestGresConfInTheOrderOfTheNodesGres(t *testing.T) {
 		}
 	}
 	for gres, want := range map[string]string{
-		"gpu:1g.10gb:3,gpu:h100:2": "gres.conf: 2 devices of Type=1g.10gb, slurm.conf's Gres= has 3",
+		"gpu:1g.10gb:3,gpu:h100:2": "gres.conf: 2 devices of Type=1g.10gb",
 		"gpu:1g.10gb:2":            "gres.conf:3: /dev/nvidia5 of Type=h100 is not in the node's Gres= of slurm.conf",
 	} {
 		entries, err := parseGres(gres)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conf.order("gres.conf", entries); err == nil || err.Error() != want {
+		if _, err := conf.order("gres.conf", entries); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("order by %s: got %v, want %s", gres, err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gputally/gputally/internal/hostlist"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // maxGresConfBytes bounds gres.conf: ten thousand nodes with a line each.
@@ -68,7 +69,7 @@ func parseGresConf(name, text, node string) (gresConf, error) {
 func (c gresConf) check(name, node string, otherNodes bool) error {
 	switch {
 	case c.detects() && len(c.devices) > 0 && (c.fileless > 0 || !c.ascending()):
-		return fmt.Errorf("%s: AutoDetect=%s with files that aren't boards of one type in the order of their minors: "+
+		return fmt.Errorf("%s: AutoDetect=%s with files that aren't GPUs of one type in the order of their minor numbers: "+
 			"list the positions under gres", name, c.autoDetect)
 	case c.detects():
 		return nil
@@ -131,7 +132,7 @@ func gresFields(line string) (map[string]string, error) {
 		key, value, found := strings.Cut(word, "=")
 		lower := strings.ToLower(key)
 		if !found && lower == "include" {
-			return nil, fmt.Errorf("%q: include is not supported, list the devices under gres", line)
+			return nil, fmt.Errorf("%q: include is not supported: list the devices under gres", line)
 		}
 		if !found || !slices.Contains(gresKeys, lower) {
 			return nil, fmt.Errorf("%q: want Key=value with a key of gres.conf, such as Name, Type, File", word)
@@ -170,7 +171,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 		return fmt.Errorf("key File: %w", err)
 	}
 	if count, ok := fields["count"]; ok && count != strconv.Itoa(len(files)) {
-		return fmt.Errorf("count=%s: File=%s names %d", count, list, len(files))
+		return fmt.Errorf("count=%s: File=%s names %s", count, list, plural.Of(len(files), "device"))
 	}
 	for _, file := range files {
 		c.devices = append(c.devices, confDevice{kind, []string{file}, line})
@@ -197,7 +198,7 @@ func (c gresConf) order(name string, entries []gresEntry) ([]confDevice, error) 
 			return take
 		})
 		if found != int(e.count) {
-			return nil, fmt.Errorf("%s: %d devices of Type=%s, slurm.conf's Gres= has %d", name, found, e.kind, e.count)
+			return nil, fmt.Errorf("%s: %d devices of Type=%s, but Gres= of slurm.conf has %d", name, found, e.kind, e.count)
 		}
 	}
 	if len(left) > 0 {

@@ -124,7 +124,7 @@ func (inv *inventory) readInstances() error {
 		}
 	}
 	if h.Count > uint(len(h.EntityList)) {
-		return fmt.Errorf("dcgmGetGpuInstanceHierarchy: it lists %d instances, and at most %d can be", h.Count,
+		return fmt.Errorf("dcgmGetGpuInstanceHierarchy: %d instances are listed, at most %d are possible", h.Count,
 			len(h.EntityList))
 	}
 	for _, e := range h.EntityList[:h.Count] {

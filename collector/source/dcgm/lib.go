@@ -96,7 +96,7 @@ func publish(lib unsafe.Pointer, path string, cfg Config) error {
 	defer C.free(unsafe.Pointer(cpath))
 	defer C.free(unsafe.Pointer(cname))
 	if C.gl_publish(lib, cpath, cname) == 0 {
-		return fmt.Errorf("its SONAME is not %s, or another %s is loaded: only DCGM 4 is read", soname, soname)
+		return fmt.Errorf("the library's SONAME is not %s, or another %s is loaded: only DCGM 4 is supported", soname, soname)
 	}
 	C.gl_bind(lib)
 	loaded.path, loaded.lib = path, lib
@@ -134,7 +134,7 @@ func missing(lib unsafe.Pointer, cfg Config) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Errorf("it has no %s: update DCGM to 4.2 or newer", strings.Join(lacks, ", "))
+		return fmt.Errorf("the library has no %s: update DCGM to 4.2 or newer", strings.Join(lacks, ", "))
 	}
 	return nil
 }

@@ -332,7 +332,7 @@ func TestLibraryWithoutAFunction(t *testing.T) {
 	}
 	r := newRig(t, "gpus 1", func(c *Config) { c.Library = old })
 	_, err := r.try()
-	wantError(t, err, old, "it has no dcgmGetValuesSince_v2", "update DCGM")
+	wantError(t, err, old, "dcgmGetValuesSince_v2", "update DCGM")
 
 	r.src.Close()
 	r.cfg.Address = "unix:///run/dcgm.sock"

@@ -57,7 +57,7 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 	for _, e := range seen {
 		r := reading{target: h.target(e), at: slot.Start, renamed: e.Renamed, samples: e.Samples}
 		if e.listsTooMany() {
-			r.samples, r.err = nil, fmt.Errorf("it lists more than %d GPUs of one node", DefaultMaxGPUs)
+			r.samples, r.err = nil, fmt.Errorf("the exporter lists more than %d GPUs of one node", DefaultMaxGPUs)
 		}
 		here[r.target] = true
 		readings = append(readings, r)

@@ -66,7 +66,7 @@ func (p *scan) line(line []byte) error {
 	}
 	n := nameLength(line)
 	if n == 0 {
-		return errors.New("it is not a series: it begins with no metric name")
+		return errors.New("the line is not a series: it doesn't begin with a metric name")
 	}
 	series, known := field.ByName(string(line[:n]))
 	if !known {
@@ -125,7 +125,7 @@ func (p *scan) labels(text []byte) (map[string]string, error) {
 	set := map[string]string{}
 	err := eachLabel(text, func(name, value []byte) error {
 		if _, twice := set[string(name)]; twice {
-			return errors.New("it has a label twice")
+			return errors.New("the line has a label twice")
 		}
 		set[string(name)] = unescape(value)
 		return nil
@@ -159,14 +159,14 @@ func (p *scan) check() error {
 	t := p.reading.target
 	switch {
 	case len(p.nodes) > 1 && !t.trusts:
-		return errors.New("its Hostname labels contain more than one node: " +
+		return errors.New("the Hostname labels contain more than one node: " +
 			"set trust_hostname: true and max_nodes for an endpoint of several nodes")
 	case len(p.nodes) > t.maxNodes:
-		return fmt.Errorf("its Hostname labels contain more than %d nodes: set max_nodes", t.maxNodes)
+		return fmt.Errorf("the Hostname labels contain more than %d nodes: set max_nodes", t.maxNodes)
 	case len(p.gpus) > t.maxGPUs:
-		return fmt.Errorf("it lists more than %d GPUs: set max_gpus", t.maxGPUs)
+		return fmt.Errorf("the answer lists more than %d GPUs: set max_gpus", t.maxGPUs)
 	case p.held > p.maxHeld:
-		return fmt.Errorf("its series take more than %d bytes", p.maxHeld)
+		return fmt.Errorf("the answer's series take more than %d bytes", p.maxHeld)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func nameLength(text []byte) int {
 	return len(text)
 }
 
-var errLabels = errors.New("its labels are not well formed")
+var errLabels = errors.New("the line's labels are not well formed")
 
 // splitLabels splits {…} off a line's beginning.
 func splitLabels(line []byte) (labels, rest []byte, err error) {
@@ -265,11 +265,11 @@ func valueOf(text []byte) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(string(fields[0]), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, errors.New("its value is not a number")
+		return 0, errors.New("the line's value is not a number")
 	}
 	if len(fields) == 2 {
 		if _, err := strconv.ParseInt(string(fields[1]), 10, 64); err != nil {
-			return 0, errors.New("its time is not a number")
+			return 0, errors.New("the line's time is not a number")
 		}
 	}
 	return v, nil

@@ -155,7 +155,7 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 		r := &readings[i]
 		r.target.unclear = false
 		if r.err == nil && s.fold(r, nodes) == 0 {
-			r.err = errors.New("no GPU rows: the exporter answers, but has no data of DCGM")
+			r.err = errors.New("no GPU rows: the exporter answers, but has no data of DCGM; see the exporter's log")
 		}
 		if r.err == nil {
 			continue

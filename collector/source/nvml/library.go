@@ -30,7 +30,7 @@ func load(path string) (*library, error) {
 	name := cmp.Or(path, defaultLibrary)
 	l := &library{handle: dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL), has: map[string]bool{}}
 	if err := l.handle.Open(); err != nil {
-		return nil, fmt.Errorf("open NVML, is the NVIDIA driver installed? %w", err)
+		return nil, fmt.Errorf("open NVML (install the NVIDIA driver, or set nvml.library): %w", err)
 	}
 	for _, symbol := range required {
 		if !l.have(symbol) {

@@ -218,7 +218,8 @@ func refusal(errorType, message string) error {
 	if !slices.Contains(errorTypes, errorType) {
 		errorType = "of an unknown type"
 	}
-	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType,
+	err := fmt.Errorf(
+		"the server reports the error %s with a message of %d bytes, which its log or web page shows", errorType,
 		len(message))
 	if strings.Contains(message, "too many samples") {
 		return fmt.Errorf("%w: too many samples for the server (--query.max-samples): %w", jsonstream.ErrTooLarge, err)

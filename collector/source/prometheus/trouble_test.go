@@ -30,9 +30,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"unprocessable":   {422, `{"status":"error","errorType":"execution","error":"expanding series: context deadline exceeded"}`, `answered 422 Unprocessable Entity: an error, execution, with a message of`},
-		"bad selector":    {400, `{"status":"error","errorType":"bad_data","error":"1:9: parse error"}`, `an error, bad_data`},
-		"error with 200":  {200, `{"status":"error","errorType":"internal","error":"boom"}`, `an error, internal, with a message of 4 bytes`},
+		"unprocessable":   {422, `{"status":"error","errorType":"execution","error":"expanding series: context deadline exceeded"}`, `answered 422 Unprocessable Entity: the server reports the error execution `},
+		"bad selector":    {400, `{"status":"error","errorType":"bad_data","error":"1:9: parse error"}`, `error bad_data`},
+		"error with 200":  {200, `{"status":"error","errorType":"internal","error":"boom"}`, `error internal with a message of 4 bytes`},
 		"warnings":        {200, `{"status":"success",` + empty + `,"warnings":["store b: unavailable"]}`, `may be partial, it has 1 warnings`},
 		"partial":         {200, `{"status":"success","isPartial":true,` + empty + `}`, `the answer is partial`},
 		"vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `the answer is not a matrix`},

@@ -64,7 +64,8 @@ func Open(o Options) (*Engine, error) {
 	opened.Lock()
 	defer opened.Unlock()
 	if opened.dir != "" {
-		return nil, fmt.Errorf("open engine on %s: this process has %s open", o.Dir, opened.dir)
+		return nil, fmt.Errorf("open engine on %s: this process has opened one on %s, and can open only one", o.Dir,
+			opened.dir)
 	}
 	arguments, err := o.arguments()
 	if err != nil {

@@ -99,7 +99,7 @@ func TestOneDirectoryIsOpenOnce(t *testing.T) {
 	}
 	defer first.Close()
 	_, err = engine.Open(engine.Options{Dir: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "this process has") {
+	if err == nil || !strings.Contains(err.Error(), "open only one") {
 		t.Errorf("second engine in a process: %v, want an error", err)
 	}
 	o := helperOptions(t, shortDir(t))

@@ -81,9 +81,9 @@ func await(port int, ended <-chan struct{}) error {
 		select {
 		case <-ticker.C():
 		case <-ended:
-			return errors.New("it ended")
+			return errors.New("ZooKeeper ended")
 		case <-limit.C():
-			return fmt.Errorf("it didn't answer on port %d within %s", port, startLimit)
+			return fmt.Errorf("ZooKeeper didn't answer on port %d within %s", port, startLimit)
 		}
 	}
 	return nil
