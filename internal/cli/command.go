@@ -65,7 +65,8 @@ func (c Command) Root(s *Session, groups []Group) *cobra.Command {
 	root := c.cobra(s)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
-	root.Args = nil // cobra then suggests commands that are spelt alike
+	root.Args = nil                // cobra then refuses unknown commands
+	root.DisableSuggestions = true // misspelt has them, without tabs, which are not printable
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.openLog(cmd) }
 	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, group := range groups {
@@ -239,8 +240,8 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command) int {
 // arguments have one, and err otherwise. Cobra would report an unknown flag of the parent.
 func misspelt(root *cobra.Command, args []string, err error) error {
 	found, rest, findErr := root.Find(args)
-	if findErr != nil || found == root || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(
-		rest[0], "-") {
+	unknown := findErr != nil || found != root
+	if !unknown || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return err
 	}
 	near := ""

@@ -31,7 +31,8 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 
 func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"confg":                       `unknown command "confg" for "gputally"`,
+		"confg":                       `unknown command "confg" for "gputally", did you mean config?` + "\n",
+		"frobnicate":                  `unknown command "frobnicate" for "gputally"` + "\n",
 		"config chek":                 `unknown command "chek" for "gputally config"`,
 		"config chek --data DIR":      `unknown command "chek" for "gputally config", did you mean check?`,
 		"invoice frobnicate --data D": `unknown command "frobnicate" for "gputally invoice"` + "\n",
