@@ -112,6 +112,10 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 			return nil, err
 		}
 		l.started = true
+		if len(all) == 1 {
+			l.deps.Log.Info("the ledger is new: recorded its metering rules and tenant mapping", "epoch", next.Epoch)
+			continue
+		}
 		l.deps.Log.Info("rules or tenant mapping changed: hours are republished under a new epoch", "epoch", next.Epoch,
 			"from", next.Effective)
 	}
