@@ -116,6 +116,9 @@ func (i *Instant) Set(text string) error {
 // TimeRange is --from and --to.
 type TimeRange struct{ From, To Instant }
 
+// Closed returns whether both ends were given.
+func (r *TimeRange) Closed() bool { return !r.From.At.IsZero() && !r.To.At.IsZero() }
+
 // Month is a month such as 2026-10.
 type Month struct{ Text string }
 

@@ -16,7 +16,7 @@ const ledgerRangeSQL = `SELECT min(hour), max(hour), count() FROM (SELECT hour F
 // is empty and so has no range.
 func Resolve(ctx context.Context, r *cli.TimeRange, a *Access) (from, to time.Time, ok bool, err error) {
 	from, to = r.From.At, r.To.At
-	if !from.IsZero() && !to.IsZero() {
+	if r.Closed() {
 		return from, to, true, nil
 	}
 	first, end, err := ledgerRange(ctx, a)

@@ -18,7 +18,7 @@ func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]e
 	if err != nil {
 		return nil, err
 	}
-	if !span.From.At.IsZero() && !span.To.At.IsZero() && !from.Before(to) {
+	if span.Closed() && !from.Before(to) {
 		return nil, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339),
 			to.Format(time.RFC3339)))
 	}

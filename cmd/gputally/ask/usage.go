@@ -4,10 +4,12 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
@@ -22,7 +24,7 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 		return err
 	}
 	var rows []usage.Row
-	if q.From, q.To = from, to; ok || !from.IsZero() && !to.IsZero() {
+	if q.From, q.To = from, to; ok || span.Closed() {
 		if err := q.Validate(); err != nil {
 			return cli.UsageError(err)
 		}
@@ -37,12 +39,21 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 		return usage.WriteCSV(s.Stdout, q, rows)
 	}
 	if s.Format == cli.AsTable {
-		if err := s.Print(usageShares(q, rows)); err != nil || len(rows) > 0 {
-			return err
-		}
-		return app.SayNothing(ctx, s, a, span.String())
+		return showUsage(ctx, s, a, span, q, rows)
 	}
 	return s.Print(usageExact(q, rows))
+}
+
+// showUsage prints the shares below the range that they are of.
+func showUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.TimeRange, q usage.Query,
+	rows []usage.Row) error {
+	if len(rows) == 0 {
+		return errors.Join(s.Print(usageShares(q, rows)), app.SayNothing(ctx, s, a, span.String()))
+	}
+	if err := s.Writef("%s to %s\n", q.From.UTC().Format(time.RFC3339), q.To.UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	return s.Print(usageShares(q, rows))
 }
 
 // noteOpenPools says on stderr what the figures can't tell (R18).

@@ -34,7 +34,7 @@ func TestUsageInThreeFormats(t *testing.T) {
 		t.Errorf("csv (-want +got):\n%s", diff)
 	}
 	got = programtest.Invoke(t, "usage", "--data", data)
-	want = programtest.Came(cli.ExitOK, ""+
+	want = programtest.Came(cli.ExitOK, "2026-10-01T00:00:00Z to 2026-10-01T05:00:00Z\n"+
 		"TENANT      GPU-HOURS  ACTIVE %  IDLE %  UNPROVEN %  FREE %  STRANDED %  UNHEALTHY %  UNOBSERVED %  KWH\n"+
 		"(platform)        2.0         –       –           –   100.0           –            –             –  0.0\n"+
 		"ml-train          3.0      33.3    66.7           –       –           –            –             –  0.5\n", "")
@@ -179,6 +179,8 @@ func TestEmptyAnswersSayWhatThereIs(t *testing.T) {
 	const has = "; the ledger has 2026-10-01T00:00:00Z to 2026-10-01T05:00:00Z\n"
 	for line, want := range map[string]string{
 		"usage --from 2026-09-01 --to 2026-10-01": "nothing from 2026-09-01T00:00:00Z to 2026-10-01T00:00:00Z" + has,
+		"usage --from 2026-11-01":                 "nothing from 2026-11-01T00:00:00Z on" + has,
+		"usage --to 2026-09-01":                   "nothing before 2026-09-01T00:00:00Z" + has,
 		"usage --tenant nobody":                   "nothing found" + has,
 		"anomalies --from 2026-11-01":             "nothing from 2026-11-01T00:00:00Z on" + has,
 		"invoice list --period 2026-09":           "nothing in 2026-09" + has,
