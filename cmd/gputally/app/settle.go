@@ -49,15 +49,12 @@ func (p *Pipeline) Patiently(ctx context.Context, what string, do func() error) 
 }
 
 // Settle waits until ingest has read all messages of the topic, and computes every dirty
-// hour of the ledger. step, which may be nil, gets the number of unread messages.
-func (p *Pipeline) Settle(ctx context.Context, step func(lag int64)) error {
+// hour of the ledger.
+func (p *Pipeline) Settle(ctx context.Context) error {
 	for {
 		lag, err := p.Lag(ctx)
 		if err != nil {
 			return err
-		}
-		if step != nil {
-			step(lag)
 		}
 		if lag == 0 {
 			break

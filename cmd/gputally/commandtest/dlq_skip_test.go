@@ -135,7 +135,7 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 		if err := p.StartIngestHere(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Settle(t.Context(), nil); err != nil {
+		if err := p.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Client.MoveGroup(t.Context(), p.Config.Ingest.Group, broker.TopicSamples, 0, 0); err == nil {

@@ -232,28 +232,24 @@ func (d *demo) backfill(ctx context.Context, label string, from, to time.Time) e
 	if err := d.follow(ctx, bar, spooled, done); err != nil {
 		return err
 	}
-	if err := d.p.Drained(ctx, d.spool); err != nil {
-		return err
-	}
-	before := int64(-1)
-	if err := d.p.Settle(ctx, func(lag int64) {
-		before = max(before, lag)
-		bar.Set(90+8*(before-lag)/max(before, 1), 100)
-	}); err != nil {
+	if err := d.p.Settle(ctx); err != nil {
 		return err
 	}
 	bar.Done("in the ledger")
 	return nil
 }
 
-// follow shows progress until the backfill has ended: nine tenths of the bar
-// are what was spooled and no longer waits for ingest.
+// follow shows progress until the backfill has ended and ingest has read all of it: nine tenths of the bar are what was
+// spooled and no longer waits for ingest.
 func (d *demo) follow(ctx context.Context, bar *cli.Progress, spooled <-chan float64, done <-chan error) error {
 	part := 0.0
 	for {
 		select {
 		case err := <-done:
-			return err
+			if err != nil {
+				return err
+			}
+			part, done = 1, nil
 		case part = <-spooled:
 		default:
 		}
@@ -264,6 +260,9 @@ func (d *demo) follow(ctx context.Context, bar *cli.Progress, spooled <-chan flo
 		st := d.spool.Stats()
 		waiting := float64(lag) + float64(st.Records)
 		bar.Set(int64(90*part*(1-waiting/max(float64(st.Appended), waiting, 1))), 100)
+		if done == nil && waiting == 0 {
+			return nil
+		}
 		if err := clock.Sleep(ctx, d.s.Clock, app.SettlePoll); err != nil {
 			return err
 		}
@@ -275,6 +274,10 @@ func (d *demo) follow(ctx context.Context, bar *cli.Progress, spooled <-chan flo
 func (d *demo) live(ctx context.Context) error {
 	from, now := d.state.End(), d.s.Clock.Now().UTC().Truncate(demoSlot)
 	if from.Before(now) {
+		if err := d.s.Writef("\nNow the time from %s until now is simulated, so that nothing is missing when the demo goes "+
+			"live. Ctrl-C stops.\n", from.Format(time.DateOnly)); err != nil {
+			return errors.Join(err, d.p.Group.Stop())
+		}
 		if err := d.backfill(ctx, "since then, simulated", from, now); err != nil {
 			return errors.Join(err, d.p.Group.Stop())
 		}

@@ -159,7 +159,7 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 `)
 	placetest.WriteFile(t, filepath.Join(data, "gputally.yaml"), "ledger: {tenants_file: tenants.yaml}\n")
 	programtest.WithLedger(t, data, func(p *app.Pipeline) { // a service that starts takes the new mapping
-		if err := p.Settle(t.Context(), nil); err != nil {
+		if err := p.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -81,7 +81,7 @@ func (c carrier) arrive(ctx context.Context) error {
 	if err := c.p.Drained(ctx, c.sp); err != nil {
 		return err
 	}
-	return c.p.Settle(ctx, nil)
+	return c.p.Settle(ctx)
 }
 
 // writer returns the progress bar of an import, and a writer to the spool that advances it.

@@ -229,7 +229,7 @@ func Produce(t *testing.T, data string, msgs []broker.Message) {
 		if err := p.StartIngestHere(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Settle(t.Context(), nil); err != nil {
+		if err := p.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -65,7 +65,7 @@ func Verify(ctx context.Context, s *cli.Session, sample int) (results []check.Re
 // check counts only if it fails again once ingest has caught up.
 func checkLive(ctx context.Context, p *app.Pipeline, sample int) (results []check.Result, err error) {
 	for range verifyAttempts {
-		if err := p.Settle(ctx, nil); err != nil && !ledger.Damaged(err) {
+		if err := p.Settle(ctx); err != nil && !ledger.Damaged(err) {
 			return nil, err
 		}
 		if results, err = Check(ctx, p, sample); err != nil || check.NoneFailed(results) {
