@@ -46,7 +46,8 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 
 // showUsage prints the shares below the range that they are of.
 func showUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.TimeRange, q usage.Query,
-	rows []usage.Row) error {
+	rows []usage.Row,
+) error {
 	if len(rows) == 0 {
 		return errors.Join(s.Print(usageShares(q, rows)), app.SayNothing(ctx, s, a, span.String()))
 	}
