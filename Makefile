@@ -40,7 +40,7 @@ $(LIB): internal/store/engine/lib/fetch.sh
 	echo "$@ is checked and in place ($$((SECONDS - start)) s)"
 
 .PHONY: demo
-demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once stops there)
+demo: build ## a simulated month with invoices and checks; then live (ARGS=--once stops there)
 	@$(BINARY) demo --data $(BUILD)/demo $(ARGS)
 
 # Tests keep databases, topics and spools in memory where there is enough of it.

@@ -21,7 +21,7 @@ type bill struct {
 
 func newBill(documents []invoice.Invoice) (*bill, error) {
 	if len(documents) == 0 {
-		return nil, errors.New("read documents: there is none")
+		return nil, errors.New("read documents: the list is empty")
 	}
 	zone, err := time.LoadLocation(documents[0].TimeZone)
 	if err != nil {

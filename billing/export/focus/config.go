@@ -36,7 +36,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if _, err := decimal.NewFromString(c.Account); err == nil {
-		return fmt.Errorf("account %q: readers take a bare number for one; want a text such as %q",
+		return fmt.Errorf("account %q: readers parse digits as a number; want a text such as %q",
 			c.Account, "account-"+c.Account)
 	}
 	return nil

@@ -14,7 +14,7 @@ func anomaliesCommand() cli.Command {
 	return cli.Command{
 		Use:   "anomalies",
 		Short: "Idle allocations and off-hours spikes, with what they wasted",
-		Long: "Looks the ledger through for episodes that overlap the range and prints them\n" +
+		Long: "Prints the anomalies (idle allocations, off-hours spikes) that overlap the range,\n" +
 			"in time order. Costs are list prices of the price book.",
 		Examples: []string{
 			"gputally anomalies --data DIR", "all there are",

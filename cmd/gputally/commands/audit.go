@@ -47,11 +47,10 @@ func auditRebuildCommand() cli.Command {
 	return cli.Command{
 		Use:   "rebuild",
 		Short: "Rebuild ClickHouse's copy of the decisions from the topic",
-		Long: `
-The tables decisions, invoices and invoice_usage are copies of the topic for SQL. This empties them and fills them
-again from the topic. If they have other decisions than the topic, one of both was changed: the command refuses and
-prints the first offset, since the tables may be the only remaining record. A rebuild is itself recorded as a
-decision: who, and where tables and topic ended before.`,
+		Long: `The tables decisions, invoices and invoice_usage are copies of the topic for SQL. This empties them and
+fills them again from the topic. If they have other decisions than the topic, the tables or the topic were
+changed: the command refuses and prints the first offset, since the tables may be the only remaining record. A
+rebuild is itself recorded as a decision: who, and where tables and topic ended before.`,
 		Examples: []string{"gputally audit rebuild --data DIR --by alice", "after verify found the tables wrong"},
 		Takes:    cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {
@@ -67,12 +66,11 @@ func auditRestoreCommand() cli.Command {
 	return cli.Command{
 		Use:   "restore",
 		Short: "Bring lost decisions back from their copy",
-		Long: `
-Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the chain. The
-topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset. What was
-interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is
-refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is
-itself a decision. Nothing else may decide meanwhile.`,
+		Long: `Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the
+chain. The topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset.
+If the command is interrupted, give it again. A copy that contradicts ClickHouse's tables or the witness's file is
+refused before anything is appended; --over-contradiction drops such tables instead, which is recorded. A restore
+is itself a decision. Nothing else may decide meanwhile.`,
 		Examples: []string{
 			"gputally audit restore --data DIR --from DIR/" + datadir.CopyDir + " --by alice",
 			"after the topic was lost",

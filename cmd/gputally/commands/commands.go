@@ -25,7 +25,7 @@ func groups() []cli.Group {
 			pricesCommand(),
 			exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
 		}},
-		{Title: "Mend a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
+		{Title: "Repair a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
 		{Title: "Run the services, each on its own:", Commands: serviceCommands()},
 		{Title: "Help and configuration:", Commands: []cli.Command{
 			configCommand(), migrateCommand(), dashboardsCommand(), versionCommand(), engineCommand(),
@@ -48,10 +48,10 @@ func Root(s *cli.Session) *cobra.Command {
 		Long: "gputally turns GPU measurements into a ledger in which every GPU-millisecond is in\n" +
 			"exactly one bucket, and the ledger into invoices.\n\n" + cli.ExitCodesHelp,
 		Examples: []string{
-			"gputally demo --once --data /tmp/demo", "a simulated month, its bill and its proof",
+			"gputally demo --once --data /tmp/demo", "a simulated month with invoices and checks",
 			"gputally standalone --data DIR --scrape http://127.0.0.1:9400/metrics", "meter a running dcgm-exporter",
 			"gputally usage --data DIR --by tenant --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z", "who used what",
-			"gputally verify --data DIR", "prove that nothing is missing",
+			"gputally verify --data DIR", "check that nothing is missing or counted twice",
 		},
 	}.Root(s, groups())
 	flags := root.PersistentFlags()

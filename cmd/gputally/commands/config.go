@@ -25,8 +25,8 @@ func configCheckCommand() cli.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration: keys, types, values, files it names",
 		Long: "Checks FILE, else what --config or $" + settings.ConfigEnv + " names. Every mistake is named\n" +
-			"with file, line, key and value; exit code 2 when there is one. With --gpus it also says how much disk such a\n" +
-			"fleet takes, by table, and how long a node's spool lasts: measured figures, for planning.",
+			"with file, line, key and value; exit code 2 when there is one. With --gpus it also estimates, from\n" +
+			"measured figures, the disk use of that many GPUs by table, and how long a node's spool lasts.",
 		Examples: []string{
 			"gputally config check", "check what services would read",
 			"gputally config check /etc/gputally/gputally.yaml", "check a file",

@@ -13,11 +13,12 @@ func demoCommand() cli.Command {
 	var f demo.Flags
 	return cli.Command{
 		Use:   "demo",
-		Short: "A simulated month of a GPU cluster, its bill and its proof",
+		Short: "Simulate a month of a GPU cluster: usage, invoices, checks",
 		Long: `Takes the last full month (or --month) of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants)
-through the whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,
-what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and
-started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.`,
+through the whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was
+wasted, what each tenant owes and the result of every check; then it simulates live until Ctrl-C. If it is killed
+and started again, it continues where it was. With --once it stops after the month and exits with 1 when a check
+failed.`,
 		Examples: []string{
 			"gputally demo --once --data /tmp/demo", "the month, then stop",
 			"gputally demo --data /tmp/demo", "the month, then live on http://127.0.0.1:9415",

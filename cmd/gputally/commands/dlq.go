@@ -28,8 +28,8 @@ func dlqListCommand() cli.Command {
 		Use:   "list",
 		Short: "Print the dead letters",
 		Long: `Prints one row per dead letter: its own place, which message of the samples topic it was, why ingest
-could not use it, hash and size of the whole message and its first bytes. A letter keeps the first
-64 KiB; only what is kept whole can be sent again, and replayable says so, or why not.`,
+could not use it, hash and size of the whole message and its first bytes. A dead letter keeps the
+first 64 KiB; only whole messages can be sent again. The column replayable says whether, or why not.`,
 		Examples: []string{
 			"gputally dlq list --data DIR", "all of them",
 			"gputally dlq list --data DIR --reason garbage --output csv", "one kind, for a spreadsheet",
@@ -48,9 +48,9 @@ func dlqReplayCommand() cli.Command {
 		Use:   "replay",
 		Short: "Send dead letters back to the samples topic",
 		Long: `Sends the messages back to the samples topic as they were: the same bytes, key and headers, and the
-header gputally-replay-of, which names the letter. Ingest takes them like any other; one that
-is dead again becomes a new dead letter. With --all and --reason, letters of the same bytes are sent once.
-What is not whole is listed and left; then the exit code is 1.`,
+header gputally-replay-of, which names the dead letter. Ingest processes them like any other; one that
+still can't be used becomes a new dead letter. With --all and --reason, messages of the same bytes are sent once. If
+some are incomplete, they are listed and not sent, and the exit code is 1.`,
 		Examples: []string{
 			"gputally dlq replay --data DIR --offset 0/17", "one letter, by its own partition and offset",
 			"gputally dlq replay --data DIR --all --dry-run", "what would be sent",

@@ -13,13 +13,12 @@ func explainCommand() cli.Command {
 	q := ask.ExplainAsk{Output: ask.OutputText}
 	return cli.Command{
 		Use:   "explain",
-		Short: "Why so much? One GPU in one hour, in words, by reason and evidence, down to batches",
-		Long: `
-Says in words who pays for a GPU-hour and why, then shows it piece by piece: who held what from when to when and
-at which share, which evidence made it active, idle or unproven, which gaps were filled or not, energy, and the list
-price. The hour is computed again from raw and compared with the ledger's row; where they differ, the exit code is 1.
-Name the GPU by its id, or by its node and index; or the pod or job that held it; or a line of a decided invoice, of
-which the GPU-hour with the most time is explained.`,
+		Short: "Explain who pays for one GPU-hour and why, down to batches",
+		Long: `Says in words who pays for a GPU-hour and why, then shows it piece by piece: who held what from when to
+when and at which share, which evidence made it active, idle or unproven, which gaps were inferred, energy, and
+the list price. The hour is computed again from raw and compared with the ledger's row; where they differ, the
+exit code is 1. Name the GPU by its id, or by its node and index; or the pod or job that held it; or a line of a
+decided invoice, of which the GPU-hour with the most time is explained.`,
 		Examples: []string{
 			"gputally explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z", "a GPU by the beginning of its UUID",
 			"gputally explain --data DIR --gpu node-7/3 --hour 2026-10-03T14:00Z --all",

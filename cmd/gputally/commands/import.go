@@ -27,14 +27,16 @@ that the clocks skipped is a bad row. Times are truncated to milliseconds.
 
 GPUs without a device belong to a pool: of their node, else of the cluster, and one per model if records have
 models. A record is identified by its job and start, else by its facts and start. Importing the same file again
-changes nothing, and a corrected file replaces its records; give the same --pool, --capacity and --model with it. With
-a window, a record that starts in it and is missing in the file is deleted, unless the file has bad rows, which may be
-the missing ones. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven: records are
-no evidence of work. Bad rows are listed with line and reason, the others are imported, and the exit code is then 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.
+changes nothing, and a corrected file replaces its records; give the same --pool, --capacity and --model with it.
+With a window, a record that starts in it and is missing in the file is deleted, unless the file has bad rows,
+which may be the missing ones. Records beyond a pool's capacity are refused, by start, then job. Held time is
+unproven: records are no evidence of work. Bad rows are listed with line and reason, the others are imported, and
+the exit code is then 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer
+one.
 
 In a cluster that collectors measure, records fill only the time that no collector reported, as unproven, and must
-have node and device: a GPU's UUID, or that of a MIG instance. A collector's late batch replaces filled time. Time that a collector reported is skipped and listed; a second holder of a GPU is
-refused.`,
+have node and device: a GPU's UUID, or that of a MIG instance. A collector's late batch replaces filled time. Time
+that a collector reported is skipped and listed; a second holder of a GPU is refused.`,
 		Examples: []string{
 			"gputally import allocations jobs.csv --data DIR --cluster earth" +
 				" --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai",
@@ -63,7 +65,7 @@ refused.`,
 func importCommand() cli.Command {
 	return cli.Command{
 		Use:   "import",
-		Short: "Bring recorded history in",
+		Short: "Import recorded history",
 		Examples: []string{
 			"gputally import batches FILE.jsonl --data DIR", "what collectors recorded",
 			"gputally import sacct FILE --data DIR --cluster hpc", "what Slurm accounted",
@@ -83,9 +85,9 @@ func importBatchesCommand() cli.Command {
 	return cli.Command{
 		Use:   "batches FILE.jsonl",
 		Short: "Import batches as JSON lines, one per node and slot",
-		Long: `Reads what collectors would have sent, one JSON object per line, in any order, with copies. It goes the
-same way as everything else: spool, topic, ingest, ledger; importing twice changes nothing. Bad lines are
-listed with line and reason and the good ones go in; then the exit code is 1.`,
+		Long: `Reads what collectors would have sent, one JSON object per line, in any order, with copies. They take the
+same path as live data: spool, topic, ingest, ledger; importing twice changes nothing. If there are bad lines,
+they are listed with line and reason, the good ones are imported, and the exit code is 1.`,
 		Examples: []string{
 			"gputally import batches FILE.jsonl --data DIR", "into a running or a stopped standalone, or a new directory",
 		},
@@ -110,9 +112,9 @@ scraped, and meters them as if gputally had scraped the exporters itself: the sa
 the configuration), spool, topic and ledger. Owners are the series' labels. Time in which a node has no
 sample is unobserved. A slot shorter than the scrape interval is refused, unless the cluster has it already.
 
-Importing again changes nothing; what Prometheus shows otherwise by then replaces what it showed before. A
-run that was stopped is done again. Into a cluster that something else has sent, such as a running
-collector, goes only what lies before its first batch.`,
+Importing again changes nothing, unless Prometheus has other samples by then, which replace the earlier ones. If the
+command was stopped, give it again. Into a cluster that has batches from elsewhere, such as a running collector, only
+the time before the first of them is imported.`,
 		Examples: []string{
 			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01T00:00:00Z" +
 				" --to 2026-04-01T00:00:00Z --slot 15s --data DIR",
@@ -181,8 +183,8 @@ func runsCommand() cli.Command {
 	return cli.Command{
 		Use:   "runs",
 		Short: "Who may send batches that no live collector measured, until when",
-		Long: `A batch that is imported, replayed, simulated or a fill is only taken under an open run of its cluster, its
-collector and its slots: else it is a dead letter (reason origin). Imports and demo open and end their own;
+		Long: `An imported, replayed or simulated batch, or a fill, is accepted only under an open run of its cluster,
+collector and slots; otherwise it becomes a dead letter (reason origin). Imports and demo open and end their own;
 the run of one that was killed stays open until the same command is given again, or ends by itself.`,
 		Examples: []string{"gputally import runs list --data DIR", "all runs, with who opened them"},
 		Commands: []cli.Command{runsListCommand(), runsOpenCommand(), runsCloseCommand()},
@@ -212,7 +214,7 @@ func runsOpenCommand() cli.Command {
 	var from, to cli.Instant
 	return cli.Command{
 		Use:   "open",
-		Short: "Open a run by hand, as to send dead letters of reason origin back",
+		Short: "Open a run, such as to send dead letters of reason origin again",
 		Examples: []string{
 			"gputally import runs open --data DIR --cluster lab --sends import --collector import/lab/allocations" +
 				" --slot 1h --from 2026-03-01 --to 2026-04-01",

@@ -14,7 +14,7 @@ import (
 func inventoryCommand() cli.Command {
 	return cli.Command{
 		Use:      "inventory",
-		Short:    "The GPUs that there are, and taking one out",
+		Short:    "List the GPUs, retire one, declare a cluster",
 		Examples: []string{"gputally inventory list --data DIR", "every GPU, where it is and until when"},
 		Commands: []cli.Command{inventoryListCommand(), inventoryRetireCommand(), inventoryClusterCommand()},
 	}
@@ -43,8 +43,8 @@ func inventoryRetireCommand() cli.Command {
 		Use:   "retire GPU",
 		Short: "Take a silent GPU out of the inventory before its 24 hours are over",
 		Long: `
-Removes the GPU from the inventory at the start of the slot that contains --at: from then on it is no capacity, neither
-free nor lost nor unobserved. The hours concerned are computed again. Who did it, when and why is kept for
+Removes the GPU from the inventory at the start of the slot that contains --at: from then on it is not
+counted as capacity. The hours concerned are computed again. Who did it, when and why is kept for
 ever. A GPU that is still listed can't be retired, and one that is listed again returns to the inventory.`,
 		Examples: []string{
 			`gputally inventory retire GPU-6f1c… --at 2026-10-05T14:00:00Z --reason "board swapped" --data DIR`,
@@ -67,9 +67,10 @@ func inventoryClusterCommand() cli.Command {
 	return cli.Command{
 		Use:   "cluster NAME",
 		Short: "Declare a cluster that live collectors measure, and its slot length",
-		Long: `Batches of an undeclared cluster become dead letters (reason cluster); dlq replay sends them again. A standalone
-declares its own cluster, imports and demo theirs, and the cluster in ingest's configuration (cluster.name,
-cluster.slot) counts as declared. The slot length never changes: for another one, declare a cluster with a new name.`,
+		Long: `Batches of an undeclared cluster become dead letters (reason cluster); dlq replay sends them again. A
+standalone declares its own cluster, imports and demo theirs, and the cluster in ingest's configuration
+(cluster.name, cluster.slot) counts as declared. The slot length never changes: for another one, declare a cluster
+with a new name.`,
 		Examples: []string{"gputally inventory cluster prod-b --slot 10s --data DIR", "a second cluster on one ledger"},
 		Takes:    cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {

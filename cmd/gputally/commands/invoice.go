@@ -101,7 +101,7 @@ func invoiceAdjustmentsCommand() cli.Command {
 		Use:   "adjustments",
 		Short: "List the finalised invoices whose usage changed since",
 		Long: `Late or corrected data, or another tenant mapping, change hours that were invoiced. Each tenant's pending
-adjustment is shown with its reason and the note it would come to; invoice note decides one.`,
+adjustment is shown with its reason and the note that would be issued; invoice note issues it.`,
 		Examples: []string{
 			"gputally invoice adjustments --data DIR --period 2026-10",
 			"what changed since October was invoiced",
@@ -116,7 +116,7 @@ func invoiceNoteCommand() cli.Command {
 		Use:   "note",
 		Short: "Decide the credit or debit note of a pending adjustment",
 		Long: `
-The note is what the tenant's month comes to now, by the invoice's own price book, distribution and supplied hours,
+The note is what the tenant's month costs now, by the invoice's own price book, distribution and supplied hours,
 less the invoice and its earlier notes. The invoice stays as it is, byte for byte.`,
 		Examples: []string{
 			"gputally invoice note --data DIR --period 2026-10 --tenant ml-train",
@@ -171,8 +171,8 @@ func invoiceEvidenceCommand() cli.Command {
 		Short: "Go from a line of a finalised invoice back to GPU-hours and batches",
 		Long: `
 LINE counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's part of it, and the number
-and hash of its node's batches; gputally explain goes on from there. Hours of which the ledger says otherwise by
-now are named.`,
+and hash of its node's batches; gputally explain shows more. Hours whose usage
+in the ledger has changed since are named.`,
 		Examples: []string{"gputally invoice evidence 2026-10-ml-train-r0 1 --data DIR", "what the first line rests on"},
 		Takes:    cli.Data | cli.Output,
 		Run: func(ctx context.Context, s *cli.Session, args []string) error {

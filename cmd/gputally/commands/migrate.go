@@ -15,7 +15,7 @@ func migrateCommand() cli.Command {
 	return cli.Command{
 		Use:   "migrate",
 		Short: "Bring ClickHouse's tables up to this program's schema",
-		Long: `Services do the same when they start, on one server. On a cluster it is this command's work: every
+		Long: `On one server, ingest and standalone do the same when they start. On a cluster only this command does it: every
 table becomes NAME_local, replicated in its shard, and NAME, Distributed over the shards. The servers
 need the cluster in remote_servers, the macros {shard} and {replica}, and a Keeper. Run it once, and
 again before the services of a newer gputally start.`,

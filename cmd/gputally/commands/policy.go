@@ -14,7 +14,7 @@ func policyCommand() cli.Command {
 		Use:   "policy",
 		Short: "Show or set who has to approve what",
 		Long: `
-The policy is a decision like an invoice: from its record on, decisions that it does not allow are refused, whatever
+The policy is a decision, like an invoice. After it, decisions that it doesn't allow are refused, whatever
 the configuration of the deciding service; billing.approvals can only require more. While the policy requires
 approvals, changing it takes another person's approval.`,
 		Examples: []string{
@@ -44,7 +44,8 @@ func policyDecideCommand(approve bool) cli.Command {
 	c := cli.Command{
 		Use:   "set",
 		Short: "Put a policy in force, from now on",
-		Long:  "What no flag names stays as it is. Without a policy, or while it wants no approvals, anybody may set one.",
+		Long: "Settings without a flag don't change. Without a policy, or while it requires no approvals, anybody may " +
+			"set one.",
 		Examples: []string{
 			"gputally policy set --data DIR --approvals off --by alice",
 			"after policy approve --approvals off --by bob",

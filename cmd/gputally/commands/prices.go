@@ -14,7 +14,7 @@ func pricesCheckCommand() cli.Command {
 		Use:   "check FILE",
 		Short: "Check a price book and print what it says",
 		Long: `
-Prints each version with its rates and terms, and what may be written so but is hardly meant: a profile dearer
+Prints each version with its rates and terms, and warns of what is valid but probably not intended: a profile dearer
 than its part of the GPU, a tier dearer than the one before, a model or a minimum that a later version leaves out …
 Every mistake is named with file, line, key and value; exit code 2 when there is one. JSON is the book in its
 normal form, with the SHA-256 of the file that invoices name.`,
@@ -91,8 +91,8 @@ func pricesLoadCommand() cli.Command {
 		Use:   "load FILE",
 		Short: "Publish a price book: it is in force from now on",
 		Long: `
-Writes the book into the decisions, for ever, with who published it. Drafts are by the published book from then on,
-whatever billing.prices names; finalised invoices and their notes keep the book they were made by. What changes and
+Publishes the book permanently, as a decision that names who published it. From then on drafts use it, whatever
+billing.prices names; finalised invoices and their notes keep the book they were made by. What changes and
 from which hour is printed; prices diff shows it beforehand. A file that another user could have written is refused.`,
 		Examples: []string{"gputally prices load prices.yaml --data DIR --by finance", "put it in force"},
 		Takes:    cli.Data | cli.By | cli.Key,

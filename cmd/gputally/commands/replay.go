@@ -15,10 +15,10 @@ func replayCommand() cli.Command {
 		Use:   "replay",
 		Short: "Ingest again what is still in the topic",
 		Long: `Reads the samples topic again and takes every message through decode, settle, insert and journal once
-more: raw rows that ClickHouse lost come back, rows that batches don't have go, and a newer version's rules
-replace the older ones'. Only what ingest has committed is replayed; the group's offsets stay, so that it is
-safe beside a running ingester. Doing it twice, or stopping and repeating it, changes nothing more. At the
-end the ledger recomputes the hours that are dirty. Times are the broker's, of the append.`,
+more: raw rows that ClickHouse lost are inserted again, rows that no batch has are deleted, and the rules of a
+newer version replace the older ones. Only what ingest has committed is replayed; the group's offsets stay, so
+that it is safe beside a running ingester. Repeating it changes nothing more. At the end the ledger recomputes the
+hours that are dirty. --from-time and --to-time are the broker's append times.`,
 		Examples: []string{
 			"gputally replay --data DIR --from-time 2026-10-01", "all that came in since then",
 			"gputally replay --data DIR --from-offset 2/1500", "one partition, from an offset on",

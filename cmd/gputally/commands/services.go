@@ -13,15 +13,15 @@ func serviceCommands() []cli.Command {
 		serviceCommand("collector", "Read GPUs and produce to Kafka",
 			"Reads the configured source (dcgm, nvml, or dcgm-exporters) once per slot, asks for the GPUs' owners\n"+
 				"every second (kubelet, Slurm, a file), spools what it saw and produces it to Kafka. While Kafka is\n"+
-				"away it collects on, into the spool.", app.Collector),
+				"away it continues to collect into the spool.", app.Collector),
 		serviceCommand("ingest", "Bring batches from Kafka into ClickHouse and keep the ledger",
 			"Takes part in the consumer group, writes raw rows and the journal, and recomputes dirty hours.\n"+
-				"It brings the tables of one ClickHouse server up to date when it starts; those of a cluster are\n"+
-				"`gputally migrate --cluster NAME`'s, and while they lack a migration it refuses to start.", app.Ingest),
+				"It brings the tables of one ClickHouse server up to date when it starts; for a cluster\n"+
+				"use `gputally migrate --cluster NAME`: while its tables lack a migration, ingest refuses to start.", app.Ingest),
 		serviceCommand("analyzer", "Find idle allocations and off-hours spikes",
-			"Looks the ledger through again and again, and publishes episodes and metrics.", app.Analyzer),
-		serviceCommand("billing", "Keep the register of invoices; serve finance and tenants",
-			"Drafts the current months again and again, projects what was decided into ClickHouse, and serves the finance\n"+
+			"Searches the ledger at each analyzer.interval, and publishes anomalies and metrics.", app.Analyzer),
+		serviceCommand("billing", "Rate invoices; serve the finance API and statement pages",
+			"Rates the current months' drafts repeatedly, copies decisions into ClickHouse, and serves the finance\n"+
 				"API (/api/v1, /openapi.json, /docs) and the statement pages (/statements/).", app.Billing),
 	}
 }
@@ -30,8 +30,8 @@ func serviceCommand(name, short, long string, service app.Service) cli.Command {
 	return cli.Command{
 		Use:   name,
 		Short: short,
-		Long: long + "\n\nIt runs against the Kafka and ClickHouse of the configuration until it is stopped, and drains " +
-			"then.\n" +
+		Long: long + "\n\nIt uses the Kafka and ClickHouse of the configuration. When it is stopped, it finishes the " +
+			"work in progress.\n" +
 			"/metrics, /-/ready and /-/healthy are on http.listen.",
 		Examples: []string{
 			"gputally " + name + " --config gputally.yaml", "run it",

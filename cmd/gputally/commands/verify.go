@@ -14,11 +14,10 @@ func verifyCommand() cli.Command {
 	var sample uint
 	return cli.Command{
 		Use:   "verify",
-		Short: "Prove that nothing is missing: checks C1 to C9, and what was decided",
-		Long: `Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without
-tolerance, and prints one line per check with its figures. Exits with 1 when one fails; n/a is a check that
-had nothing to prove, as of a month without prices. What ingest has not read yet is waited for where a
-standalone runs.`,
+		Short: "Check that nothing is missing or counted twice: C1 to C9, and R6 of the decisions",
+		Long: `Compares spool, topic, journal, raw rows, ledger and invoices, exactly and without tolerance, and prints
+one line per check with its figures. Exits with 1 when one fails; n/a means that a check had no data, such as a
+month without prices. If a standalone runs, the command first waits until ingest has read all messages.`,
 		Examples: []string{
 			"gputally verify --data DIR", "one line per check",
 			"gputally verify --data DIR --output json", "for a monitor",

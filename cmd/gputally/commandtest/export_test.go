@@ -111,7 +111,7 @@ func TestConfigCheckReadsFocusNames(t *testing.T) {
 	for text, want := range map[string]string{
 		`{issuer: ACME, account: acme/1, account_name: "GPUs, all"}`: "",
 		`{}`:                      "",
-		`{account: "12345"}`:      `billing: focus: account "12345": readers take a bare number for one; want a text such as "account-12345"`,
+		`{account: "12345"}`:      `billing: focus: account "12345": `,
 		`{issuer: "=ACME"}`:       `billing: focus: issuer "=ACME": `,
 		`{account_name: " ACME"}`: `billing: focus: account_name " ACME": has space at an end`,
 		`{issuer: "A\nB"}`:        `billing: focus: issuer "A\nB": has a control character`,
