@@ -91,8 +91,8 @@ func (c checks) cover(ctx context.Context, result *check.Result) error {
 	for _, wrong := range coverage.Wrong {
 		result.Fail("%s", wrong)
 	}
-	result.Say(fmt.Sprintf("tenants' hours with usage: %d invoiced, %d unbilled, %d in pending adjustments",
-		coverage.Invoiced, coverage.Unbilled, coverage.Pending))
+	result.Say(fmt.Sprintf("tenants' hours with usage: %d invoiced, %d unbilled, %d in pending adjustments; "+
+		"pending adjustments: %d", coverage.Invoiced, coverage.Unbilled, coverage.Pending, coverage.Adjustments))
 	return nil
 }
 

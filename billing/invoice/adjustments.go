@@ -57,6 +57,23 @@ type recounted struct {
 func (r *Register) adjustments(
 	ctx context.Context, period string, chains [][]decisions.Invoice,
 ) ([]Adjustment, error) {
+	changed, err := r.changed(ctx, period, chains)
+	if err != nil {
+		return nil, err
+	}
+	var found []Adjustment
+	for _, c := range changed {
+		adjustment, err := r.adjust(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("rate %s again: %w", c.before.Number, err)
+		}
+		found = append(found, adjustment)
+	}
+	return found, nil
+}
+
+// changed counts the usage of a month's invoices again, and returns those whose usage differs now.
+func (r *Register) changed(ctx context.Context, period string, chains [][]decisions.Invoice) ([]*recounted, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil || len(chains) == 0 {
 		return nil, err
@@ -85,22 +102,17 @@ func (r *Register) adjustments(
 	if err != nil {
 		return nil, err
 	}
-	var found []Adjustment
+	var changed []*recounted
 	for _, c := range all {
 		hash, err := c.recopy.Finish()
 		if err != nil {
 			return nil, err
 		}
-		if hash == c.before.Usage.SHA256 {
-			continue
+		if hash != c.before.Usage.SHA256 {
+			changed = append(changed, c)
 		}
-		adjustment, err := r.adjust(ctx, c)
-		if err != nil {
-			return nil, fmt.Errorf("rate %s again: %w", c.before.Number, err)
-		}
-		found = append(found, adjustment)
 	}
-	return found, nil
+	return changed, nil
 }
 
 // recount prepares the copy of today's usage of the last document of a tenant's month.

@@ -15,12 +15,13 @@ import (
 
 // Coverage counts, for every tenant and UTC hour with usage, where it is billed (C7d).
 type Coverage struct {
-	// Invoiced hours are in the usage copy of exactly one invoice, Unbilled ones in none: their month isn't
-	// finalised.
+	// Invoiced hours have the same usage in the copy of exactly one invoice, Unbilled ones are in none: their month
+	// isn't finalised.
 	Invoiced, Unbilled int64
-	// Pending hours are in a finalised month but not in its copy, or in its copy and no longer have usage: an
-	// adjustment is pending.
+	// Pending hours are in a finalised month, and their usage differs from that in its copy: an adjustment is pending.
 	Pending int64
+	// Adjustments is the number of pending adjustments.
+	Adjustments int
 	// Wrong lists invoices whose copy has hours of another month (the decisions ensure that months of a tenant don't
 	// overlap, and this check that a copy stays in its month), or another distribution than the frozen one (C7e).
 	Wrong []string
@@ -37,9 +38,16 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 		return nil, err
 	}
 	c := &covering{billed: map[string][]*billedMonth{}}
+	periods := map[string][][]decisions.Invoice{}
 	for _, chain := range r.chains("") {
 		if err := c.add(ctx, r, chain); err != nil {
 			return nil, fmt.Errorf("read coverage of %s: %w", chain[0].Number, err)
+		}
+		periods[chain[0].Period] = append(periods[chain[0].Period], chain)
+	}
+	for period, chains := range periods {
+		if err := c.compare(ctx, r, period, chains); err != nil {
+			return nil, fmt.Errorf("compare the invoices of %s with the ledger: %w", period, err)
 		}
 	}
 	type held struct {
@@ -66,6 +74,7 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 type billedMonth struct {
 	from, to time.Time
 	hours    map[time.Time]bool
+	changed  map[time.Time]bool // their usage differs from the copy's
 }
 
 type covering struct {
@@ -75,7 +84,7 @@ type covering struct {
 
 func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoice) error {
 	last := chain[len(chain)-1]
-	m := &billedMonth{from: last.From, to: last.To, hours: map[time.Time]bool{}}
+	m := &billedMonth{from: last.From, to: last.To, hours: map[time.Time]bool{}, changed: map[time.Time]bool{}}
 	usage, err := r.usage(ctx, last)
 	if err != nil {
 		return err
@@ -98,17 +107,38 @@ func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoi
 	return err
 }
 
+// compare finds the hours of a month's invoices whose usage differs now.
+func (c *covering) compare(ctx context.Context, r *Register, period string, chains [][]decisions.Invoice) error {
+	found, err := r.changed(ctx, period, chains)
+	if err != nil {
+		return err
+	}
+	c.Adjustments += len(found)
+	for _, f := range found {
+		hours, err := changedHours(f.before.Tenant, f.earlier.usage, f.text.Bytes())
+		if err != nil {
+			return err
+		}
+		for _, m := range c.billed[f.before.Tenant] {
+			for _, hour := range hours {
+				m.changed[hour] = true
+			}
+		}
+	}
+	return nil
+}
+
 func (c *covering) count(tenant string, hour time.Time) {
 	for _, m := range c.billed[tenant] {
 		if hour.Before(m.from) || !hour.Before(m.to) {
 			continue
 		}
-		if m.hours[hour] {
-			delete(m.hours, hour)
+		if m.hours[hour] && !m.changed[hour] {
 			c.Invoiced++
 		} else {
 			c.Pending++
 		}
+		delete(m.hours, hour)
 		return
 	}
 	c.Unbilled++

@@ -31,8 +31,12 @@ func TestC7dEveryHourIsInvoicedOrUnbilled(t *testing.T) {
 		t.Errorf("with a's (-want +got):\n%s", diff)
 	}
 	usagetest.Insert(t, db, later(gpuHour(march, "GPU-1")), gpuHour(march.Add(9*time.Hour), "GPU-1", usagetest.Owner{Tenant: "a", Active: 1}))
-	if diff := cmp.Diff(invoice.Coverage{Invoiced: 4, Unbilled: 5, Pending: 2}, coverage()); diff != "" {
+	if diff := cmp.Diff(invoice.Coverage{Invoiced: 4, Unbilled: 5, Pending: 2, Adjustments: 1}, coverage()); diff != "" {
 		t.Errorf("after late data (-want +got):\n%s", diff)
+	}
+	usagetest.Insert(t, db, later(gpuHour(march.Add(time.Hour), "GPU-1", usagetest.Owner{Tenant: "a", Active: 1})))
+	if diff := cmp.Diff(invoice.Coverage{Invoiced: 3, Unbilled: 5, Pending: 3, Adjustments: 1}, coverage()); diff != "" {
+		t.Errorf("after another usage of an invoiced hour (-want +got):\n%s", diff)
 	}
 }
 
