@@ -150,6 +150,29 @@ func TestALongJournalChangesNothing(t *testing.T) {
 	}
 }
 
+// Who pays was decided by the rank of two batches that contradict each other: the default text says so, too. The list
+// of batches is absent where it was not asked for, not empty.
+func TestContradictingBatchesAreInTheSummary(t *testing.T) {
+	for name, owner := range map[string]string{"r1_fewer_owners": "b/p", "r1_failed_loses": "", "r12_three_owners": ""} {
+		h := newHouse(t)
+		h.takeCase(t, name)
+		e, all := h.explain(t, "GPU-a", firstHour), h.explainAll(t, "GPU-a", firstHour)
+		summary := strings.Join(e.Summary, "\n")
+		contradicts := strings.Contains(summary, "contradict")
+		if contradicts != (owner != "") || !strings.Contains(summary, owner) ||
+			contradicts && !strings.Contains(summary, all.Losers[0].Why) {
+			t.Errorf("%s: summary %q, want the other owner %q and why its batch lost", name, summary, owner)
+		}
+		document, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(document), `"superseded_batches"`) || e.Losers != nil || all.Losers == nil {
+			t.Errorf("%s: losers %v without the batches, %v with them; want none and a list", name, e.Losers, all.Losers)
+		}
+	}
+}
+
 func TestLocalTime(t *testing.T) {
 	h := newHouse(t)
 	h.takeCase(t, "r12_three_owners")

@@ -1,8 +1,11 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputally/gputally/internal/wire"
@@ -45,6 +48,7 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 	if err := db.Select(ctx, &rows, selectBatches, b.args()...); err != nil {
 		return fmt.Errorf("read batches of GPU %s: %w", b.GPU, err)
 	}
+	b.Batches, b.Losers = []Batches{}, []Loser{}
 	winners := map[slotKey]*batchRow{}
 	for i := range rows {
 		r := &rows[i]
@@ -62,7 +66,7 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 		case r != winner && winner != nil:
 			b.Losers = append(b.Losers, Loser{
 				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector,
-				BootMS: r.BootMS, Seq: r.Seq, Why: whyLost(r, winner),
+				BootMS: r.BootMS, Seq: r.Seq, Why: whyLost(r, winner), row: r, winner: winner,
 			})
 		case known && b.Batches[n].takes(r, slot):
 		default:
@@ -74,6 +78,56 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 			})
 		}
 	}
+	return nil
+}
+
+// The owners of the GPU by batch, in order of their hashes.
+const selectBatchOwners = `
+SELECT batch, arraySort(groupUniqArray(owner)) AS owners FROM holds FINAL
+WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)} AND gpu = {gpu:String} AND owner != 0
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}
+GROUP BY batch`
+
+// contradictions adds to the summary what batches that don't count say about the owners, if it differs from what the
+// winners say: then the rank of the batches decided who pays. A batch whose collector could not read the owners
+// contradicts nothing.
+func (b *builder) contradictions(ctx context.Context, db Store) error {
+	losers := slices.DeleteFunc(slices.Clone(b.Losers), func(l Loser) bool {
+		return l.row.Hash == l.winner.Hash || l.row.AttributionOK == 0
+	})
+	if len(losers) == 0 {
+		return nil
+	}
+	var rows []struct {
+		Batch  uint64   `ch:"batch"`
+		Owners []uint64 `ch:"owners"`
+	}
+	if err := db.Select(ctx, &rows, selectBatchOwners, b.args()...); err != nil {
+		return fmt.Errorf("read owners of batches of GPU %s: %w", b.GPU, err)
+	}
+	owners := map[uint64][]uint64{}
+	for _, r := range rows {
+		owners[r.Batch] = r.Owners
+	}
+	losers = slices.DeleteFunc(losers, func(l Loser) bool {
+		return slices.Equal(owners[l.row.Batch], owners[l.winner.Batch])
+	})
+	if len(losers) == 0 {
+		return nil
+	}
+	first := losers[0]
+	named := owners[first.row.Batch]
+	if err := b.recomputed.ReadOwners(ctx, db, named); err != nil {
+		return err
+	}
+	var labels []string
+	for _, hash := range named {
+		labels = append(labels, b.label(hash))
+	}
+	b.Summary = append(b.Summary, fmt.Sprintf("Batches contradict each other about the owners in %s; the first that does "+
+		"not count, at %s of node %s, names %s: %s.", count(int64(len(losers)), "case"), clockOf(first.Slot), first.Node,
+		cmp.Or(strings.Join(labels, " and "), "no owner"), first.Why))
 	return nil
 }
 

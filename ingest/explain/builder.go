@@ -33,7 +33,7 @@ func newExplanation(row *tables.UsageHour, r *ledger.Recomputed) *Explanation {
 	return &Explanation{
 		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS,
 		Raw: RawKept, Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{},
-		Lines: []Line{}, Holds: []Hold{}, Batches: []Batches{}, Losers: []Loser{}, Events: []Event{},
+		Lines: []Line{}, Holds: []Hold{}, Events: []Event{},
 		Energy: Energy{Splits: []EnergySplit{}}, Proof: Proof{Differences: []string{}},
 	}
 }

@@ -28,8 +28,8 @@ type Explanation struct {
 	Presence  []Stretch `json:"presence"` // when the GPU is in the inventory
 	Lines     []Line    `json:"lines"`
 	Holds     []Hold    `json:"holds"`
-	Batches   []Batches `json:"batches"` // only if Request.All is set, like the next field
-	Losers    []Loser   `json:"superseded_batches"`
+	Batches   []Batches `json:"batches,omitzero"` // only if Request.All is set, like the next field
+	Losers    []Loser   `json:"superseded_batches,omitzero"`
 	Events    []Event   `json:"events"`
 	Energy    Energy    `json:"energy"`
 	Proof     Proof     `json:"proof"`
@@ -189,6 +189,8 @@ type Loser struct {
 	BootMS    uint64    `json:"boot_ms"`
 	Seq       uint64    `json:"seq"`
 	Why       string    `json:"why"`
+
+	row, winner *batchRow
 }
 
 // Event is something that happened at one instant.

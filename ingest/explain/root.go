@@ -95,13 +95,17 @@ func (b *builder) explain(ctx context.Context, db Store, q Request) error {
 	if b.row.Unknown == 1 {
 		b.note("the pool's capacity is unknown, so the sum of the buckets proves nothing about it")
 	}
-	if q.All {
-		if err := b.readBatches(ctx, db); err != nil {
-			return err
-		}
+	if err := b.readBatches(ctx, db); err != nil {
+		return err
 	}
 	b.prove()
 	b.Summary = b.summary()
+	if err := b.contradictions(ctx, db); err != nil {
+		return err
+	}
+	if !q.All {
+		b.Batches, b.Losers = nil, nil
+	}
 	return nil
 }
 

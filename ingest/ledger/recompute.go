@@ -42,6 +42,11 @@ func (r *Recomputed) Owner(owner uint64) (id string, facts meter.Owner, known bo
 	return o.id, o.facts, known
 }
 
+// ReadOwners reads more owners, for Owner: those of batches that don't count.
+func (r *Recomputed) ReadOwners(ctx context.Context, db Store, owners []uint64) error {
+	return (&Ledger{deps: Deps{Store: db}, names: r.names}).readNames(ctx, nil, owners)
+}
+
 // Differences describes the columns in which the stored row differs from the
 // recomputed one.
 func (r *Recomputed) Differences(row *tables.UsageHour) []string {
