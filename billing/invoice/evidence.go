@@ -42,6 +42,12 @@ type Evidence struct {
 	// Hours is how many UTC hours the document's own copy has, Moved how many of them differ in the ledger now.
 	Hours int      `json:"hours"`
 	Moved []string `json:"moved_hours"`
+
+	// Tenant and Period are the document's, Book is its price book, Notes are the numbers of the later notes on it.
+	Tenant string       `json:"-"`
+	Period string       `json:"-"`
+	Book   *prices.Book `json:"-"`
+	Notes  []string     `json:"-"`
 }
 
 // GPUHour is a part of a GPU's hour, with the batches of its node.
@@ -109,12 +115,18 @@ func (r *Register) evidence(ctx context.Context, record decisions.Invoice, lineN
 	}
 	e := &Evidence{
 		Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
-		GPUHours: []GPUHour{}, Moved: []string{},
+		GPUHours: []GPUHour{}, Moved: []string{}, Tenant: record.Tenant, Period: record.Period,
+	}
+	for _, other := range r.chain(record.Tenant, record.Period) {
+		if other.Revision > record.Revision {
+			e.Notes = append(e.Notes, other.Number)
+		}
 	}
 	from, err := r.source(ctx, record)
 	if err != nil {
 		return nil, err
 	}
+	e.Book = from.book
 	// What a line rests on is known where it is rated; the document is for people.
 	rated, err := r.rateAgain(ctx, record, from)
 	if err != nil {

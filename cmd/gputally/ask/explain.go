@@ -73,6 +73,8 @@ type ExplainAsk struct {
 	Line    int
 	Zone    *time.Location // nil: UTC alone
 	Output  explainOutput
+
+	evidence *invoice.Evidence // of the invoice's line
 }
 
 // validate refuses flags that name no GPU-hour, or more than one.
@@ -122,8 +124,9 @@ func lineToHour(ctx context.Context, p *app.Pipeline, ask *ExplainAsk) error {
 	}
 	g := e.Largest()
 	if g == nil {
-		return fmt.Errorf("line %d of invoice %s: the ledger has no GPU-hours of it any more", ask.Line, ask.Invoice)
+		return noUsageLeft(e)
 	}
+	ask.evidence = e
 	ask.Request.GPU, ask.Request.Cluster = g.GPU, g.Cluster
 	if ask.Request.Hour, err = time.Parse(time.RFC3339, g.Hour); err != nil {
 		return err
@@ -131,6 +134,17 @@ func lineToHour(ctx context.Context, p *app.Pipeline, ask *ExplainAsk) error {
 	p.Session.Sayf("line %d of invoice %s has %s of GPU-hours (gputally invoice evidence lists them); "+
 		"this is the largest\n", ask.Line, cli.Printable(ask.Invoice), plural.Of(len(e.GPUHours), "part"))
 	return nil
+}
+
+// noUsageLeft is the error for a line whose usage belongs to others by now.
+func noUsageLeft(e *invoice.Evidence) error {
+	why := "an adjustment is pending: gputally invoice adjustments --period " + e.Period + " shows it"
+	if len(e.Notes) > 0 {
+		why = fmt.Sprintf("its invoice was corrected by %s: gputally invoice show --period %s --tenant %s shows what was "+
+			"credited", strings.Join(e.Notes, ", "), e.Period, cli.Printable(e.Tenant))
+	}
+	return fmt.Errorf("line %d of invoice %s, %s %s = %s %s: the ledger has no GPU-hours of it any more; %s", e.LineNumber,
+		cli.Printable(e.Number), e.Line.Quantity, e.Line.Unit, e.Line.Amount, e.Book.Currency, why)
 }
 
 const (
@@ -163,8 +177,14 @@ func explainHour(ctx context.Context, s *cli.Session, a *app.Access, ask Explain
 	if ask.Zone != nil {
 		e.In(ask.Zone)
 	}
+	answer := listprice.Explanation{Explanation: e}
+	if line := ask.evidence; line != nil {
+		answer.Invoiced = listprice.InvoicedOf(line, book, e.Hour.Format(time.RFC3339))
+		book = line.Book
+	}
 	price := listprice.Of(book, e, ask.Request)
-	if err := printExplanation(s, ask.Output, e, price); err != nil {
+	answer.Price = price
+	if err := printExplanation(s, ask.Output, answer); err != nil {
 		return err
 	}
 	if e.Raw != explain.RawGone && (!e.Proof.OK || !price.Proved) {
@@ -173,14 +193,17 @@ func explainHour(ctx context.Context, s *cli.Session, a *app.Access, ask Explain
 	return nil
 }
 
-func printExplanation(s *cli.Session, o explainOutput, e *explain.Explanation, price listprice.Price) error {
+func printExplanation(s *cli.Session, o explainOutput, e listprice.Explanation) error {
 	if o == cli.AsJSON {
-		return s.PrintJSON(listprice.Explanation{Explanation: e, Price: price})
+		return s.PrintJSON(e)
 	}
 	var b strings.Builder
+	if e.Invoiced != nil {
+		b.WriteString(e.Invoiced.Text())
+	}
 	if err := e.WriteText(&b); err != nil {
 		return err
 	}
-	b.WriteString(price.Text())
+	b.WriteString(e.Price.Text())
 	return s.Writef("%s", b.String())
 }

@@ -3,6 +3,7 @@ package commandtest
 import (
 	"encoding/json"
 	"math/big"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/programtest"
 	"github.com/gputally/gputally/ingest/explain"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/placetest"
 	"github.com/gputally/gputally/internal/store/storetest"
 )
 
@@ -149,4 +151,78 @@ func TestPriceOfAnHour(t *testing.T) {
 			t.Errorf("price of %s at %s: got %+v, want %q", c.model, c.hour, got, c.want)
 		}
 	}
+}
+
+// The GPU-hour of an invoice's line is priced by the invoice's own book, though another is in force, and what changed
+// since is beside it; where no usage of the line is left, the error names the note that credited it.
+func TestExplainOfAnInvoiceSaysWhatChangedSince(t *testing.T) {
+	storetest.Library(t)
+	data := programtest.NewFleet(t)
+	programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03")
+	ask := []string{"explain", "--data", data, "--invoice", "2026-03-team-a-r0", "--line", "1"}
+	type answer struct {
+		Price struct {
+			GPUHour string `json:"gpu_hour"`
+		} `json:"price"`
+		Invoiced *listprice.Invoiced `json:"invoiced"`
+	}
+	explained := func() (a answer) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(programtest.MustInvoke(t, append(ask, "--output", "json")...)), &a); err != nil ||
+			a.Invoiced == nil {
+			t.Fatalf("explain: got %+v, %v, want the invoiced line", a, err)
+		}
+		return a
+	}
+	before := explained()
+	if i := before.Invoiced; i.InForce != "" || len(i.Moved) > 0 || i.UnitPrice != before.Price.GPUHour {
+		t.Errorf("before anything changed: got %+v", i)
+	}
+	dearer := filepath.Join(t.TempDir(), "dearer.yaml")
+	placetest.WriteFile(t, dearer,
+		"currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"9.87\"}}\n")
+	programtest.MustInvoke(t, "prices", "load", dearer, "--data", data)
+	late := func(minutes int, boot float64) {
+		t.Helper()
+		programtest.MustImport(t, data, programtest.WriteLines(t, withoutHolds(t, minutes, boot)))
+	}
+	late(90, 2000)
+	after := explained()
+	if after.Price.GPUHour != before.Price.GPUHour || after.Invoiced.InForce == "" || len(after.Invoiced.Moved) == 0 ||
+		after.Invoiced.Amount != before.Invoiced.Amount {
+		t.Errorf("after a new book and late batches: got %+v, before %+v", after, before)
+	}
+	text := programtest.MustInvoke(t, ask...)
+	for _, want := range []string{after.Invoiced.Amount, after.Invoiced.PriceBook, after.Invoiced.InForce} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	late(programtest.FleetHours*60, 3000)
+	programtest.MustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", "team-a")
+	if got := programtest.Invoke(t, ask...); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "2026-03-team-a-r1") {
+		t.Errorf("no usage of the line is left: got %+v, want the note named", got)
+	}
+}
+
+// withoutHolds are the first minutes of the fleet again, by a later boot that saw nobody hold GPU-n1-0 and GPU-n2-0.
+func withoutHolds(t *testing.T, minutes int, boot float64) (lines []string) {
+	t.Helper()
+	for _, line := range programtest.FleetLines(t) {
+		var batch programtest.Object
+		if err := json.Unmarshal([]byte(line), &batch); err != nil {
+			t.Fatal(err)
+		}
+		if batch["seq"].(float64) >= float64(minutes) {
+			continue
+		}
+		batch["boot_ms"] = boot
+		delete(batch["gpus"].([]any)[0].(map[string]any), "holds")
+		changed, err := json.Marshal(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(changed))
+	}
+	return lines
 }

@@ -20,6 +20,8 @@ import (
 type Explanation struct {
 	*explain.Explanation
 	Price Price `json:"price"`
+	// Invoiced is the line of the invoice by which the GPU-hour was named; nil: it was named otherwise.
+	Invoiced *Invoiced `json:"invoiced,omitempty"`
 }
 
 // Price is what the GPU-hour comes to by the price book's list rates,
