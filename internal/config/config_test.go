@@ -164,6 +164,11 @@ func TestLoadReadsSecrets(t *testing.T) {
 	if got.Room.Password.Reveal() != "hunter2" {
 		t.Errorf("secret from its file: got %q", got.Room.Password.Reveal())
 	}
+	write(t, path, "room: {password_file: pw}\n")
+	got = file{}
+	if err := Load(path, &got); err != nil || got.Room.Password.Reveal() != "hunter2" {
+		t.Errorf("secret from a file beside the configuration: got %q, %v", got.Room.Password.Reveal(), err)
+	}
 	t.Setenv("GPUTALLY_TEST_SECRET", "hunter3")
 	write(t, path, "room: {password_env: GPUTALLY_TEST_SECRET}\n")
 	got = file{}

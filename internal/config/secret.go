@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
 
 	"go.yaml.in/yaml/v3"
@@ -15,7 +16,8 @@ import (
 const redacted = "(redacted)"
 
 // Secret is a value that is never shown: printed, logged or marshalled it is "(redacted)". A configuration names its
-// source by its key with the suffix "_file" (a path) or "_env" (a variable's name).
+// source by its key with the suffix "_file" (a path, which may be relative to the configuration's folder) or "_env" (a
+// variable's name).
 type Secret struct {
 	value  string
 	source string // "file" or "env"
@@ -60,12 +62,21 @@ func (d *decoder) secret(n *yaml.Node, path, source string, v reflect.Value) {
 		d.fault(n, path, "the secret is already named by its %s (%s)", earlier.source, earlier.from)
 		return
 	}
-	value, err := readSecret(source, n.Value)
+	from := n.Value
+	if source == "file" && !filepath.IsAbs(from) {
+		dir, err := filepath.Abs(filepath.Dir(d.file))
+		if err != nil {
+			d.fault(n, path, "%v", err)
+			return
+		}
+		from = filepath.Join(dir, from)
+	}
+	value, err := readSecret(source, from)
 	if err != nil {
 		d.fault(n, path, "%v", err)
 		return
 	}
-	v.Set(reflect.ValueOf(Secret{value: value, source: source, from: n.Value}))
+	v.Set(reflect.ValueOf(Secret{value: value, source: source, from: from}))
 }
 
 func readSecret(source, from string) (string, error) {
