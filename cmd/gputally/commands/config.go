@@ -24,9 +24,10 @@ func configCheckCommand() cli.Command {
 	return cli.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration: keys, types, values, files it names",
-		Long: "Checks FILE, else what --config or $" + settings.ConfigEnv + " names. Every mistake is named\n" +
-			"with file, line, key and value; exit code 2 when there is one. With --gpus it also estimates, from\n" +
-			"measured figures, the disk use of that many GPUs by table, and how long a node's spool lasts.",
+		Long: "Checks FILE, else what --config or $" + settings.ConfigEnv + " names: first keys, types and\n" +
+			"secrets, with their lines; if these are right, values and the files it names. Exit code 2 when there is\n" +
+			"a mistake; readers without a source are a warning. With --gpus it also estimates, from measured\n" +
+			"figures, the disk use of that many GPUs by table, and how long a node's spool lasts.",
 		Examples: []string{
 			"gputally config check", "check what services would read",
 			"gputally config check /etc/gputally/gputally.yaml", "check a file",

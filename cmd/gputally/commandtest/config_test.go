@@ -157,6 +157,12 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 			"empty is empty",
 		},
 		"decisions: {witness: {https: 'https://w.example', token_file: open}}": {"open has mode 0644"},
+		"attribution: {readers: [slurm], slurm: {mapping_dir: /m, gres_conf: none.conf, slurm_conf: gone.conf}}": {
+			"slurm: gres_conf: ", filepath.Join(dir, "none.conf") + ": no such file", "slurm_conf: ", "gone.conf: no such file",
+		},
+		"attribution: {readers: [kubelet], kubelet: {kubelet: {ca_file: none.pem}, api: {token_file: none}}}": {
+			"kubelet: ca_file: ", filepath.Join(dir, "none.pem") + ": no such file", "api: token_file: ", "none: no such file",
+		},
 		"clickhouse: {library: none.so}": {
 			"clickhouse: library: ",
 			"none.so: no such file",
@@ -168,6 +174,37 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 			if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, part) {
 				t.Errorf("%s: got %+v, want %q", text, got, part)
 			}
+		}
+	}
+}
+
+func TestConfigCheckWarnsOfReadersWithoutASource(t *testing.T) {
+	path := filepath.Join(t.TempDir(), settings.ConfigName)
+	for text, warns := range map[string]bool{
+		"attribution: {readers: [kubelet]}\n":                            true,
+		"collector: {source: nvml}\nattribution: {readers: [kubelet]}\n": false,
+		"cluster: {name: other}\n":                                       false,
+	} {
+		placetest.WriteFile(t, path, text)
+		got := programtest.Invoke(t, "config", "check", path)
+		if got.Code != cli.ExitOK || strings.Contains(got.Stderr, "warning: ") != warns {
+			t.Errorf("%q: got %+v, want a warning: %t", text, got, warns)
+		}
+	}
+}
+
+// TestConfigCheckTakesTheConfigurationsOfNodes checks those of the pages about Kubernetes and Slurm that begin with a
+// cluster; files of the node are left out.
+func TestConfigCheckTakesTheConfigurationsOfNodes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), settings.ConfigName)
+	for page, indent := range map[string]string{"meter-kubernetes.md": "", "meter-slurm.md": "   "} {
+		text := string(placetest.ReadFile(t, filepath.Join("..", "..", "..", "docs", "how-to", page)))
+		_, text, found := strings.Cut(text, "```yaml\n"+indent+"cluster: ")
+		text, _, _ = strings.Cut("cluster: "+text, "```")
+		text = strings.ReplaceAll(text, "\n"+indent, "\n")
+		placetest.WriteFile(t, path, strings.ReplaceAll(text, ", gres_conf: /etc/slurm/gres.conf", ""))
+		if got := programtest.Invoke(t, "config", "check", path); !found || got.Code != cli.ExitOK || got.Stderr != "" {
+			t.Errorf("%s: got %+v for %s", page, got, text)
 		}
 	}
 }

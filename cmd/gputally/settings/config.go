@@ -301,7 +301,9 @@ func Read(path string) (Config, error) {
 	for _, file := range []*string{
 		&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile,
 		&cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library,
-		&cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
+		&cfg.Attribution.Static.File, &cfg.Attribution.Slurm.GresConf, &cfg.Attribution.Slurm.SlurmConf,
+		&cfg.Attribution.Kubelet.Kubelet.TokenFile, &cfg.Attribution.Kubelet.Kubelet.CAFile,
+		&cfg.Attribution.Kubelet.API.TokenFile, &cfg.Attribution.Kubelet.API.CAFile, &cfg.Decisions.CopyDir,
 		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile,
 	} {
 		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {

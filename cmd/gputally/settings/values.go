@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gputally/gputally/collector/attribution/podresources"
 	"github.com/gputally/gputally/collector/attribution/static"
 	"github.com/gputally/gputally/collector/source/exporter"
 	"github.com/gputally/gputally/internal/clock"
@@ -109,6 +110,7 @@ func (c Config) LoadFiles() error {
 		_, err := os.Stat(c.ClickHouse.Library)
 		return err
 	})
+	c.Attribution.loadFiles(file)
 	file("decisions: witness", c.Decisions.Witness.HTTPS, c.Decisions.Witness.CheckFiles)
 	return errors.Join(errs...)
 }
@@ -119,4 +121,30 @@ func (c Config) staticFile() string {
 		return ""
 	}
 	return c.Attribution.Static.File
+}
+
+// loadFiles reads the files of the readers in use, but those of a pod's service account, which are elsewhere absent.
+func (c attributionConfig) loadFiles(file func(key, path string, load func() error)) {
+	readable := func(path string) func() error {
+		return func() error { _, err := os.ReadFile(path); return err }
+	}
+	if slices.Contains(c.Readers, ReaderSlurm) {
+		file("attribution: slurm: gres_conf", c.Slurm.GresConf, readable(c.Slurm.GresConf))
+		file("attribution: slurm: slurm_conf", c.Slurm.SlurmConf, readable(c.Slurm.SlurmConf))
+	}
+	if !slices.Contains(c.Readers, ReaderKubelet) {
+		return
+	}
+	pod := podresources.DefaultConfig().API
+	for key, e := range map[string]podresources.Endpoint{"kubelet": c.Kubelet.Kubelet, "api": c.Kubelet.API} {
+		if e.TokenFile != pod.TokenFile {
+			file("attribution: kubelet: "+key+": token_file", e.TokenFile, readable(e.TokenFile))
+		}
+		if e.CAFile != pod.CAFile {
+			file("attribution: kubelet: "+key+": ca_file", e.CAFile, func() error {
+				_, err := trust.Client(e.CAFile)
+				return err
+			})
+		}
+	}
 }

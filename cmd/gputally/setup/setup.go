@@ -133,6 +133,10 @@ func CheckConfig(s *cli.Session, path string, fleet FleetSize) error {
 	if err := errors.Join(cfg.Validate(), cfg.LoadFiles()); err != nil {
 		return cli.UsageError(fmt.Errorf("check %s: %w", path, err))
 	}
+	if len(cfg.Attribution.Readers) > 0 && cfg.SourceName() == "" {
+		s.Sayf("warning: %s: attribution.readers is set, but there is no source, so no GPU is metered: set collector.source "+
+			"to dcgm or nvml, or name exporter.targets\n", path)
+	}
 	if err := s.Writef("%s: ok\n", cmp.Or(path, builtIn)); err != nil || fleet.Gpus == 0 {
 		return err
 	}
