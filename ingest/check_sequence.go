@@ -108,14 +108,16 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 		return fmt.Errorf("read gaps in sequence numbers: %w", err)
 	}
 	counted := map[bootKey]bool{}
-	var batches, missing uint64
+	var batches, expected, lost uint64
 	for i := range boots {
 		batches += boots[i].Seqs
 		counted[bootKey{boots[i].Collector, boots[i].BootMS}] = boots[i].Counted == 1
 	}
 	miss := func(of bootKey, r seqRange) {
-		missing += r.to - r.from + 1
-		if !gaps.cover(of, r) {
+		if numbers := r.to - r.from + 1; gaps.cover(of, r) {
+			expected += numbers
+		} else {
+			lost += numbers
 			res.Fail("collector %s, boot %d: sequence numbers %d to %d are missing and weren't announced", of.collector,
 				of.bootMS, r.from, r.to)
 		}
@@ -130,7 +132,10 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 	checkChain(boots, res, miss)
 	res.Checked = int64(len(boots))
 	res.Figures = fmt.Sprintf("%d sequence numbers in %s, %d missing and announced", batches,
-		plural.Of(len(boots), "boot"), missing)
+		plural.Of(len(boots), "boot"), expected)
+	if lost > 0 {
+		res.Say(fmt.Sprintf("%d missing and not announced", lost))
+	}
 	return nil
 }
 

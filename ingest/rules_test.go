@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
@@ -206,10 +208,16 @@ func TestAnOwnerOfWhomMoreBecomesKnownIsOne(t *testing.T) {
 	}
 }
 
-func (p *pipeline) sequence(t *testing.T) check.Result {
+func (p *pipeline) sequence(t *testing.T) check.Result { return p.check(t, "C4") }
+
+// check runs one of ingest's checks.
+func (p *pipeline) check(t *testing.T, name string) check.Result {
 	t.Helper()
-	for _, c := range ingest.Checks(ingest.CheckDeps{Store: p.db}) {
-		if c.Name() == "C4" {
+	offsets := func(context.Context) ([]broker.PartitionOffsets, error) {
+		return []broker.PartitionOffsets{{Last: int64(len(p.topic.msgs)), Committed: p.topic.committed}}, nil
+	}
+	for _, c := range ingest.Checks(ingest.CheckDeps{Store: p.db, Offsets: offsets}) {
+		if c.Name() == name {
 			res, err := c.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -217,7 +225,7 @@ func (p *pipeline) sequence(t *testing.T) check.Result {
 			return res
 		}
 	}
-	t.Fatal("there is no C4")
+	t.Fatalf("there is no %s", name)
 	return check.Result{}
 }
 
@@ -242,6 +250,26 @@ func TestAnnouncedGapsMayBeRepeated(t *testing.T) {
 	p.drain(t)
 	if res := p.sequence(t); res.OK || !strings.Contains(res.Findings[0], "5 to 6") {
 		t.Errorf("C4 does not name the hole: %+v", res)
+	} else if want := "2 missing and announced; 2 missing and not announced"; !strings.HasSuffix(res.Figures, want) {
+		t.Errorf("C4 has the figures %q, want %q at their end", res.Figures, want)
+	}
+}
+
+// TestC3CountsIdsNotCopies: rows that ClickHouse has not merged yet don't change the number of owners and leaves.
+func TestC3CountsIdsNotCopies(t *testing.T) {
+	p := newPipeline(t)
+	p.topic.append(hourly(t, "n", 0, map[string]string{"G": "a"}, func(*wire.Batch) {}))
+	p.drain(t)
+	before := p.check(t, "C3").Figures
+	for _, table := range []string{"owners", "leaves"} {
+		for _, sql := range []string{"SYSTEM STOP MERGES " + table, "INSERT INTO " + table + " SELECT * FROM " + table} {
+			if err := p.db.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if after := p.check(t, "C3").Figures; after != before || !strings.Contains(after, "the ids of 1 owners") {
+		t.Errorf("C3 with copies of owners and leaves: %q, without: %q; want the same", after, before)
 	}
 }
 

@@ -57,7 +57,7 @@ func exportCSVCommand() cli.Command {
 		},
 		Takes: cli.Data | cli.Period,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "`FOLDER` to write to (default: the data directory)")
+			flags.StringVar(&out, "out", "", "write to the folder export in this `FOLDER` (default: the data directory)")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return bill.ExportCSV(ctx, s, out) },
 	}
@@ -78,7 +78,7 @@ drafts, which have no InvoiceId, for tenants whose invoice is not finalised yet.
 		},
 		Takes: cli.Data | cli.Period,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "`FOLDER` to write to (default: the data directory)")
+			flags.StringVar(&out, "out", "", "write to the folder export in this `FOLDER` (default: the data directory)")
 			flags.StringVar(&version, "focus-version", bill.FocusVersion, "`VERSION` of FOCUS: 1.2 or 1.4")
 			flags.BoolVar(&validator, "validator", false,
 				"write what the published validator of 1.2 can read: ASCII, and columns it looks for")
