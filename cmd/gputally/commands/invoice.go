@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/pflag"
 
@@ -166,17 +167,28 @@ differ. It also says whether the ledger's usage has changed since.`,
 }
 
 func invoiceEvidenceCommand() cli.Command {
+	var line string
 	return cli.Command{
-		Use:   "evidence NUMBER LINE",
+		Use:   "evidence NUMBER [LINE]",
 		Short: "Go from a line of a finalised invoice back to GPU-hours and batches",
 		Long: `
-LINE counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's part of it, and the number
-and hash of its node's batches; gputally explain shows more. Hours whose usage
-in the ledger has changed since are named.`,
+LINE, or --line as for explain, counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's
+part of it, and the number and hash of its node's batches; gputally explain shows more. Hours whose usage in the
+ledger has changed since are named.`,
 		Examples: []string{"gputally invoice evidence 2026-10-ml-train-r0 1 --data DIR", "what the first line rests on"},
 		Takes:    cli.Data | cli.Output,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&line, "line", "", "the invoice's `LINE`, from 1 on, instead of the argument")
+		},
 		Run: func(ctx context.Context, s *cli.Session, args []string) error {
-			return bill.Evidence(ctx, s, args[0], args[1])
+			switch lines := append(args[1:], line); {
+			case line != "" && len(args) > 1:
+				return cli.UsageError(errors.New("LINE and --line: give one of them"))
+			case lines[0] == "":
+				return cli.UsageError(errors.New("LINE is missing: name a line of the invoice, from 1 on"))
+			default:
+				return bill.Evidence(ctx, s, args[0], lines[0])
+			}
 		},
 	}
 }

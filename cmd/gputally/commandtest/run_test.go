@@ -39,12 +39,15 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 		"invoice --data D":            "unknown flag: --data",
 		"invoice verify":              "NUMBER is missing",
 		"invoice evidence 2026-10-a":  "LINE is missing",
-		"prices diff a b c":           `"c" is too much: want OLD NEW`,
-		"config check a b":            `"b" is too much: want [FILE]`,
-		"version --frobnicate":        "unknown flag: --frobnicate",
-		"version --log-level loud":    `log level "loud": want debug, info, warn or error`,
-		"config show --config":        "flag needs an argument",
-		"config check no/such/a.yaml": "no/such/a.yaml: no such file or directory",
+
+		"invoice evidence 2026-10-a --line x":   `LINE "x": want a number`,
+		"invoice evidence 2026-10-a 1 --line 1": "give one of them",
+		"prices diff a b c":                     `"c" is too much: want OLD NEW`,
+		"config check a b":                      `"b" is too much: want [FILE]`,
+		"version --frobnicate":                  "unknown flag: --frobnicate",
+		"version --log-level loud":              `log level "loud": want debug, info, warn or error`,
+		"config show --config":                  "flag needs an argument",
+		"config check no/such/a.yaml":           "no/such/a.yaml: no such file or directory",
 	} {
 		got := programtest.Invoke(t, strings.Fields(line)...)
 		if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, want) || got.Stdout != "" {
