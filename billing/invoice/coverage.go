@@ -70,12 +70,14 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 	return &c.Coverage, nil
 }
 
-// billedMonth is a finalised month, with the hours of its last copy that have not been found in the ledger yet.
+// billedMonth is a finalised month, with the hours of its last copy that have not been found in the ledger yet; false:
+// their usage differs from the copy's.
 type billedMonth struct {
 	from, to time.Time
 	hours    map[time.Time]bool
-	changed  map[time.Time]bool // their usage differs from the copy's
 }
+
+func (m *billedMonth) has(hour time.Time) bool { return !hour.Before(m.from) && hour.Before(m.to) }
 
 type covering struct {
 	Coverage
@@ -84,7 +86,7 @@ type covering struct {
 
 func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoice) error {
 	last := chain[len(chain)-1]
-	m := &billedMonth{from: last.From, to: last.To, hours: map[time.Time]bool{}, changed: map[time.Time]bool{}}
+	m := &billedMonth{from: last.From, to: last.To, hours: map[time.Time]bool{}}
 	usage, err := r.usage(ctx, last)
 	if err != nil {
 		return err
@@ -93,7 +95,7 @@ func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoi
 		return err
 	}
 	err = rating.ReadCopy(last.Tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
-		if fact.Hour.Before(m.from) || !fact.Hour.Before(m.to) {
+		if !m.has(fact.Hour) {
 			c.Wrong = append(c.Wrong, fmt.Sprintf("%s has %s in its usage, an hour of another month", last.Number,
 				fact.Hour.Format(time.RFC3339)))
 			return nil
@@ -121,7 +123,9 @@ func (c *covering) compare(ctx context.Context, r *Register, period string, chai
 		}
 		for _, m := range c.billed[f.before.Tenant] {
 			for _, hour := range hours {
-				m.changed[hour] = true
+				if m.hours[hour] {
+					m.hours[hour] = false
+				}
 			}
 		}
 	}
@@ -130,10 +134,10 @@ func (c *covering) compare(ctx context.Context, r *Register, period string, chai
 
 func (c *covering) count(tenant string, hour time.Time) {
 	for _, m := range c.billed[tenant] {
-		if hour.Before(m.from) || !hour.Before(m.to) {
+		if !m.has(hour) {
 			continue
 		}
-		if m.hours[hour] && !m.changed[hour] {
+		if m.hours[hour] {
 			c.Invoiced++
 		} else {
 			c.Pending++

@@ -181,7 +181,7 @@ func (l *Ledger) recomputedInputs(ctx context.Context, x *computation, r *Recomp
 	hour := x.hours[0].start
 	if err := l.deps.Store.Select(ctx, &rows, selectRecomputedInputs, store.Named("cluster", x.cluster.Name),
 		store.Named("to", x.to),
-		store.Named("back", hour.Add((meter.HourMS-backMS)*time.Millisecond)), store.Named("end", hour.Add(time.Hour))); err != nil {
+		store.Named("back", hour.Add(-meter.RetireAfterMS*time.Millisecond)), store.Named("end", hour.Add(time.Hour))); err != nil {
 		return fmt.Errorf("count the inputs of hour %s: %w", hour.Format(time.RFC3339), err)
 	}
 	r.Inputs = rows[0].Inputs

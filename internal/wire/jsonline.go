@@ -40,8 +40,6 @@ type jsonLeaf struct {
 	From *int64 `json:"from"`
 	To   *int64 `json:"to"`
 
-	FromMs       ignored `json:"from_ms"`
-	ToMs         ignored `json:"to_ms"`
 	MetricFields ignored `json:"metric_fields"`
 	MetricValues ignored `json:"metric_values"`
 }
