@@ -41,6 +41,9 @@ type batchRow struct {
 // fills reports whether the batch was made from allocation records.
 func (b *batchRow) fills() bool { return b.Rev == wire.FillRev }
 
+// lost is a batch that doesn't count, with the one of its node and slot that does.
+type lost struct{ row, winner *batchRow }
+
 // readBatches lists the batches of the GPU's nodes that count, in runs, and those that
 // don't. A batch that was sent twice counts once, at its first offset.
 func (b *builder) readBatches(ctx context.Context, db Store) error {
@@ -64,9 +67,10 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 		n, known := open[r.Node]
 		switch {
 		case r != winner && winner != nil:
+			b.lost = append(b.lost, lost{r, winner})
 			b.Losers = append(b.Losers, Loser{
 				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector,
-				BootMS: r.BootMS, Seq: r.Seq, Why: whyLost(r, winner), row: r, winner: winner,
+				BootMS: r.BootMS, Seq: r.Seq, Why: whyLost(r, winner),
 			})
 		case known && b.Batches[n].takes(r, slot):
 		default:
@@ -93,10 +97,10 @@ GROUP BY batch`
 // winners say: then the rank of the batches decided who pays. A batch whose collector could not read the owners
 // contradicts nothing.
 func (b *builder) contradictions(ctx context.Context, db Store) error {
-	losers := slices.DeleteFunc(slices.Clone(b.Losers), func(l Loser) bool {
+	others := slices.DeleteFunc(b.lost, func(l lost) bool {
 		return l.row.Hash == l.winner.Hash || l.row.AttributionOK == 0
 	})
-	if len(losers) == 0 {
+	if len(others) == 0 {
 		return nil
 	}
 	var rows []struct {
@@ -110,13 +114,13 @@ func (b *builder) contradictions(ctx context.Context, db Store) error {
 	for _, r := range rows {
 		owners[r.Batch] = r.Owners
 	}
-	losers = slices.DeleteFunc(losers, func(l Loser) bool {
+	others = slices.DeleteFunc(others, func(l lost) bool {
 		return slices.Equal(owners[l.row.Batch], owners[l.winner.Batch])
 	})
-	if len(losers) == 0 {
+	if len(others) == 0 {
 		return nil
 	}
-	first := losers[0]
+	first := others[0]
 	named := owners[first.row.Batch]
 	if err := b.recomputed.ReadOwners(ctx, db, named); err != nil {
 		return err
@@ -126,8 +130,8 @@ func (b *builder) contradictions(ctx context.Context, db Store) error {
 		labels = append(labels, b.label(hash))
 	}
 	b.Summary = append(b.Summary, fmt.Sprintf("Batches contradict each other about the owners in %s; the first that does "+
-		"not count, at %s of node %s, names %s: %s.", count(int64(len(losers)), "case"), clockOf(first.Slot), first.Node,
-		cmp.Or(strings.Join(labels, " and "), "no owner"), first.Why))
+		"not count, at %s of node %s, names %s: %s.", count(int64(len(others)), "case"), clockOf(first.row.Slot.UTC()),
+		first.row.Node, cmp.Or(strings.Join(labels, " and "), "no owner"), whyLost(first.row, first.winner)))
 	return nil
 }
 

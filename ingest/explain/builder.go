@@ -21,6 +21,7 @@ type builder struct {
 	recomputed *ledger.Recomputed
 	samples    map[slotKey]map[string]sample
 	events     []event
+	lost       []lost
 }
 
 // slotKey is one slot of one node.

@@ -189,8 +189,6 @@ type Loser struct {
 	BootMS    uint64    `json:"boot_ms"`
 	Seq       uint64    `json:"seq"`
 	Why       string    `json:"why"`
-
-	row, winner *batchRow
 }
 
 // Event is something that happened at one instant.
