@@ -182,9 +182,9 @@ func TestExplainOfAnInvoiceSaysWhatChangedSince(t *testing.T) {
 	placetest.WriteFile(t, dearer,
 		"currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"9.87\"}}\n")
 	programtest.MustInvoke(t, "prices", "load", dearer, "--data", data)
-	late := func(minutes int, boot float64) {
+	late := func(minutes, boot int) {
 		t.Helper()
-		programtest.MustImport(t, data, programtest.WriteLines(t, withoutHolds(t, minutes, boot)))
+		programtest.MustImport(t, data, programtest.WriteLines(t, programtest.FleetLinesUnheld(t, boot, 0, minutes, "n1", "n2")))
 	}
 	late(90, 2000)
 	after := explained()
@@ -203,26 +203,4 @@ func TestExplainOfAnInvoiceSaysWhatChangedSince(t *testing.T) {
 	if got := programtest.Invoke(t, ask...); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "2026-03-team-a-r1") {
 		t.Errorf("no usage of the line is left: got %+v, want the note named", got)
 	}
-}
-
-// withoutHolds are the first minutes of the fleet again, by a later boot that saw nobody hold GPU-n1-0 and GPU-n2-0.
-func withoutHolds(t *testing.T, minutes int, boot float64) (lines []string) {
-	t.Helper()
-	for _, line := range programtest.FleetLines(t) {
-		var batch programtest.Object
-		if err := json.Unmarshal([]byte(line), &batch); err != nil {
-			t.Fatal(err)
-		}
-		if batch["seq"].(float64) >= float64(minutes) {
-			continue
-		}
-		batch["boot_ms"] = boot
-		delete(batch["gpus"].([]any)[0].(map[string]any), "holds")
-		changed, err := json.Marshal(batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(changed))
-	}
-	return lines
 }

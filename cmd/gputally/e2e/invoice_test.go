@@ -70,30 +70,6 @@ func showInvoice(t *testing.T, data, tenant, revision string) (string, invoice.I
 	return text, document
 }
 
-// correctedLines are half an hour of node n1 again, by a later boot that saw
-// nobody hold GPU-n1-0.
-func correctedLines(t *testing.T) (lines []string) {
-	t.Helper()
-	for _, line := range programtest.FleetLines(t) {
-		var batch programtest.Object
-		if err := json.Unmarshal([]byte(line), &batch); err != nil {
-			t.Fatal(err)
-		}
-		minute := int(batch["seq"].(float64))
-		if batch["node"] != "n1" || minute < 60 || minute >= 90 {
-			continue
-		}
-		batch["boot_ms"], batch["seq"] = 2000, minute-60
-		delete(batch["gpus"].([]any)[0].(map[string]any), "holds")
-		corrected, err := json.Marshal(batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(corrected))
-	}
-	return lines
-}
-
 // R20, R17, R15 through the commands: a month is finalised; data that comes late
 // make a credit note and rows of correction, a new mapping one credit and one
 // debit of equal list value; the invoices stay byte for byte, and all follows
@@ -112,7 +88,7 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 		t.Errorf("FOCUS rows of the invoice sum to %s, want %s", march["2026-03-team-a-r0"], invoiceA.Total)
 	}
 
-	programtest.MustImport(t, data, programtest.WriteLines(t, correctedLines(t)))
+	programtest.MustImport(t, data, programtest.WriteLines(t, programtest.FleetLinesUnheld(t, 2000, 60, 90, "n1")))
 	pending := programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period", "2026-03",
 		"--output", "csv")
 	if !strings.Contains(pending, "2026-03-team-a-r1") || !strings.Contains(pending,

@@ -3,6 +3,7 @@ package programtest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,30 @@ func FleetLines(t *testing.T) (lines []string) {
 			}
 			lines = append(lines, string(line))
 		}
+	}
+	return lines
+}
+
+// FleetLinesUnheld are minutes [from, to) of some nodes of the fleet again, by a later boot that saw nobody hold their
+// first GPU.
+func FleetLinesUnheld(t *testing.T, boot, from, to int, nodes ...string) (lines []string) {
+	t.Helper()
+	for _, line := range FleetLines(t) {
+		var batch Object
+		if err := json.Unmarshal([]byte(line), &batch); err != nil {
+			t.Fatal(err)
+		}
+		minute := int(batch["seq"].(float64))
+		if !slices.Contains(nodes, batch["node"].(string)) || minute < from || minute >= to {
+			continue
+		}
+		batch["boot_ms"], batch["seq"] = boot, minute-from
+		delete(batch["gpus"].([]any)[0].(map[string]any), "holds")
+		changed, err := json.Marshal(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(changed))
 	}
 	return lines
 }
