@@ -9,6 +9,7 @@ import (
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // Drafts returns the drafts of a month such as "2026-10", by the book in force.
@@ -91,8 +92,8 @@ func (c checks) cover(ctx context.Context, result *check.Result) error {
 	for _, wrong := range coverage.Wrong {
 		result.Fail("%s", wrong)
 	}
-	result.Say(fmt.Sprintf("tenants' hours with usage: %d invoiced, %d unbilled, %d in pending adjustments; "+
-		"pending adjustments: %d", coverage.Invoiced, coverage.Unbilled, coverage.Pending, coverage.Adjustments))
+	result.Say(fmt.Sprintf("tenants' hours with usage: %d invoiced, %d unbilled, %d in pending adjustments (%s)",
+		coverage.Invoiced, coverage.Unbilled, coverage.Pending, plural.Of(coverage.Adjustments, "adjustment")))
 	return nil
 }
 

@@ -202,7 +202,7 @@ func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
 	failed := proof.PrintChecks(d.s, results)
 	took := d.s.Clock.Since(d.began).Round(100 * time.Millisecond)
 	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
-		"Ask on:  ", os.Args[0], " usage --data ", d.p.Access.Dir.Path(), " --by tenant,project --from ",
+		"Try:     ", os.Args[0], " usage --data ", d.p.Access.Dir.Path(), " --by tenant,project --from ",
 		d.state.Month.Format(time.DateOnly), " --to ", d.state.End().Format(time.DateOnly), "\n",
 		"         ", os.Args[0], " invoice show --data ", d.p.Access.Dir.Path(), " --period ",
 		d.state.Month.Format("2006-01"), " --tenant NAME\n",
