@@ -151,8 +151,11 @@ func randomHour(r *rand.Rand) (slots [][]physical) {
 	for range 5 {
 		var gpus []physical
 		for i := range counter {
-			if counter[i] += r.Int64N(700*900) * 1000; r.IntN(20) == 0 {
-				counter[i] = r.Int64N(1000) * 1000 // it was reset
+			// It moves in every slot: an unchanged counter counts as absent.
+			if before := counter[i] / 1000; before > 0 && r.IntN(20) == 0 {
+				counter[i] = r.Int64N(min(before, 1000)) * 1000 // it was reset
+			} else {
+				counter[i] = (before + 1 + r.Int64N(700*900)) * 1000
 			}
 			used := r.Int64N(80_000)
 			p := physical{
