@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gputally/gputally/internal/broker/brokertest"
 	"github.com/gputally/gputally/internal/clock"
@@ -213,6 +214,50 @@ func testTwoMembersShareAndStaleCommitIsRefused(t *testing.T, b *testBroker) {
 	if err := one.Commit(ctx, all); !errors.Is(err, ErrNotAssigned) {
 		t.Errorf("Commit of a partition that moved: %v, want ErrNotAssigned", err)
 	}
+}
+
+// TestAMemberThatDiesWhileItJoinsLosesItsPlace: its process is killed while the broker waits for the other members,
+// before it answers the request to join. Its partitions go to the others when its session has ended.
+func TestAMemberThatDiesWhileItJoinsLosesItsPlace(t *testing.T) {
+	ctx := testContext(t)
+	e := startWith(t, EmbeddedOptions{Dir: t.TempDir(), RetentionCheck: -1, MinSessionTimeout: time.Second})
+	c := newTestClient(t, e.Addr(), nil)
+	ensure(t, c)
+	one := join(t, c, "ingest")
+	if err := c.Producer().Produce(ctx, samples(0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	read := func(n int) {
+		for len(got) < n { // what was not committed is fetched again
+			for _, value := range values(fetchCount(t, one, 1)) {
+				got[value] = true
+			}
+		}
+	}
+	read(10)
+
+	dead := dialRaw(t, e)
+	member := kmsg.NewConsumerMemberMetadata()
+	member.Topics = []string{TopicSamples}
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name, protocol.Metadata = new(dealt).balancers()[0].ProtocolName(), member.AppendTo(nil)
+	joining := &kmsg.JoinGroupRequest{
+		Version: 1, Group: "ingest", SessionTimeoutMillis: 1000, RebalanceTimeoutMillis: 5000, ProtocolType: "consumer",
+		Protocols: []kmsg.JoinGroupRequestProtocol{protocol},
+	}
+	if _, err := dead.Write(kmsg.NewRequestFormatter().AppendRequest(nil, joining, 7)); err != nil {
+		t.Fatal(err)
+	}
+	awaitRead(t, dead)
+	_ = dead.Close()
+	for testutil.ToFloat64(c.metrics.rebalances.WithLabelValues(TopicSamples, "ingest")) < 2 {
+		pauseBriefly(t) // until it has its partitions
+	}
+	if err := c.Producer().Produce(ctx, samples(10, 400)); err != nil {
+		t.Fatal(err)
+	}
+	read(400)
 }
 
 // testBroker is a broker under test. Both kinds are asked the same questions.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type doorConn struct {
 	waiting []request // passed on, not yet answered
 	known   bool      // logged in, or no log-in is required
 	closed  bool
+	settled chan struct{} // not nil: the client has gone; closed when kfake has answered all requests
 }
 
 // request is the memory accounting of an unanswered request.
@@ -75,6 +77,7 @@ func (c *doorConn) next() ([]byte, error) {
 	}
 	var head [lengthBytes + keyAndVersions]byte
 	if _, err := io.ReadFull(c.Conn, head[:lengthBytes]); err != nil {
+		c.awaitJoin()
 		return nil, c.lost(err)
 	}
 	if c.isKnown() {
@@ -164,6 +167,7 @@ func (c *doorConn) answered(answer []byte) {
 	r := c.waiting[0]
 	c.waiting = c.waiting[1:]
 	r.memory.Release(r.cost)
+	c.settle()
 	if !c.known && r.key == int16(kmsg.SASLAuthenticate) && loggedIn(answer) {
 		c.known = true
 		c.readWithin(c.door.limits.idle)
@@ -227,8 +231,38 @@ func (c *doorConn) Close() error {
 		r.memory.Release(r.cost)
 	}
 	c.waiting = nil // kfake may still write an answer
+	c.settle()
 	c.door.places.Release(1)
 	return c.Conn.Close()
+}
+
+// awaitJoin keeps the connection of a client that has gone until kfake has answered its JoinGroup request. kfake starts
+// a member's session only if it could send that answer: without one the member would keep its partitions for ever,
+// and nobody would read them.
+func (c *doorConn) awaitJoin() {
+	c.mu.Lock()
+	joins := func(r request) bool { return r.key == int16(kmsg.JoinGroup) }
+	if !slices.ContainsFunc(c.waiting, joins) {
+		c.mu.Unlock()
+		return
+	}
+	settled := make(chan struct{})
+	c.settled = settled
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), c.door.limits.idle)
+	defer cancel()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+}
+
+// settle wakes awaitJoin when no request is left; the caller holds the lock.
+func (c *doorConn) settle() {
+	if c.settled != nil && len(c.waiting) == 0 {
+		close(c.settled)
+		c.settled = nil
+	}
 }
 
 func (c *doorConn) isKnown() bool {
