@@ -37,7 +37,7 @@ func lines(episodes []episode.Episode) []string {
 	var out []string
 	for _, e := range episodes {
 		out = append(out, strings.Join([]string{
-			string(e.Kind), e.Tenant, e.GPU, e.Start.Format("01-02T15"), e.End.Format("01-02T15"),
+			string(e.Kind), e.Tenant, e.At().GPU, e.Start.Format("01-02T15"), e.End.Format("01-02T15"),
 			e.WastedGPUHours.String(), e.WastedCost.String() + e.Currency,
 		}, " "))
 	}
@@ -76,7 +76,7 @@ func TestFindIdleAllocations(t *testing.T) {
 	if diff := cmp.Diff(want, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
-	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.Leaf != "gpu" ||
+	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.At().Leaf != "gpu" ||
 		e.Cluster != "c" {
 		t.Errorf("owner or place is missing: %+v", e)
 	}
@@ -460,9 +460,9 @@ gputally_analyzer_unobserved_gpu_hours{cause="unseen",cluster="c"} 4
 
 func TestNewNamesWhatIsWrong(t *testing.T) {
 	config := analyzer.DefaultConfig()
-	config.Idle.MinIdleShare = 2
+	config.Idle.Bridge = -1
 	_, err := analyzer.New(config, analyzer.Deps{})
-	if err == nil || !strings.Contains(err.Error(), "idle: min_idle_share 2") {
+	if err == nil || !strings.Contains(err.Error(), "idle: bridge 2") {
 		t.Errorf("error %v: want the field and its value", err)
 	}
 	if _, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{}); err == nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/analyzer/idle"
 	"github.com/gputally/gputally/analyzer/offhours"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Reaches: how far outside the range the ledger is read, so that an episode that
@@ -69,7 +71,7 @@ func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.R
 	to time.Time,
 ) ([]episode.Episode, error) {
 	begin, end := from.Add(-idleReach), to.Add(idleReach)
-	found, err := findIdle(ctx, db, config, rates, idleHoursSQL, begin, end, config.MinIdlePer10k())
+	found, err := findIdle(ctx, db, config, rates, heldHoursSQL, begin, end)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +79,10 @@ func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.R
 	if err != nil || len(older.gpus) == 0 {
 		return found, err
 	}
-	whole, err := findIdle(ctx, db, config, rates, idleHoursOfGPUsSQL, older.from, end, older.gpus, config.MinIdlePer10k())
-	found = slices.DeleteFunc(found, func(e episode.Episode) bool { return slices.Contains(older.gpus, e.GPU) })
+	whole, err := findIdle(ctx, db, config, rates, heldHoursOfGPUsSQL, older.from, end, older.gpus)
+	found = slices.DeleteFunc(found, func(e episode.Episode) bool {
+		return e.Kind == episode.IdleAllocation && slices.ContainsFunc(e.Leaves, func(l episode.Leaf) bool { return slices.Contains(older.gpus, l.GPU) })
+	})
 	return append(found, whole...), err
 }
 
@@ -100,32 +104,68 @@ func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, er
 func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string,
 	args ...any,
 ) ([]episode.Episode, error) {
-	finder := idle.New(config, rates)
-	var h idle.Hour
+	var runs []idle.Run
+	finder := idle.New(config, func(r idle.Run) { runs = append(runs, r) })
+	var row tables.UsageHour
 	err := each(ctx, db, func(rows driver.Rows) error {
-		if err := rows.Scan(&h.Cluster, &h.GPU, &h.Leaf, &h.Tenant, &h.Project, &h.Workload, &h.Start,
-			&h.Node, &h.User, &h.Model, &h.Slices, &h.LeafSlices,
-			&h.ActiveSliceMS, &h.IdleSliceMS, &h.UnprovenSliceMS); err != nil {
+		if err := rows.Scan(&row.Cluster, &row.GPU, &row.Hour, &row.Node, &row.Model, &row.GPUSlices, &row.UntilMS, &row.Leaf,
+			&row.Profile, &row.Tenant, &row.Project, &row.User, &row.Workload, &row.Active, &row.Idle, &row.Parked,
+			&row.RestOwner, &row.RestFrom, &row.RestMS, &row.RestSliceMS, &row.RestGrade); err != nil {
 			return err
 		}
-		return finder.Add(h)
+		return addRow(finder, &row)
 	}, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	return finder.Episodes(), nil
+	return idle.Episodes(append(runs, finder.Open()...), rates), nil
+}
+
+// addRow adds the lines of a GPU-hour, each to its series.
+func addRow(finder *idle.Finder, row *tables.UsageHour) error {
+	lines := map[idle.Series]int{}
+	for i := range row.Tenant {
+		s := idle.Series{
+			Cluster: row.Cluster, GPU: row.GPU, Leaf: row.Leaf[i], Profile: row.Profile[i], Tenant: row.Tenant[i],
+			Project: row.Project[i], Workload: row.Workload[i],
+		}
+		n := lines[s]
+		lines[s]++
+		s.Line = n
+		h := idle.Hour{
+			Start: row.Hour.UTC(), UntilMS: int64(row.UntilMS), Node: row.Node, User: row.User[i], Model: row.Model,
+			Slices: row.GPUSlices, Active: row.Active[i], Idle: row.Idle[i],
+		}
+		if i < len(row.Parked) {
+			h.Parked = row.Parked[i]
+		}
+		for k, owner := range row.RestOwner {
+			if int(owner) == i {
+				from := int64(row.RestFrom[k])
+				h.Rest = append(h.Rest, meter.RestRun{
+					FromMS: from, ToMS: from + int64(row.RestMS[k]), SliceMS: int64(row.RestSliceMS[k]),
+					Grade: meter.RestGrade(row.RestGrade[k]),
+				})
+			}
+		}
+		if err := finder.Add(s, &h); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
-	from, to = from.Add(-config.History-spikeReach), to.Add(spikeReach)
+	from, to = from.Add(-offhours.Reach-spikeReach), to.Add(spikeReach)
 	var uses []offhours.Use
 	err := each(ctx, db, func(rows driver.Rows) error {
 		var u offhours.Use
 		defer func() { uses = append(uses, u) }()
-		return rows.Scan(&u.Cluster, &u.Tenant, &u.Start, &u.Model, &u.Slices, &u.ActiveSliceMS)
-	}, activeHoursSQL, from, to)
+		return rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Slices,
+			&u.ActiveSliceMS, &u.HeldSliceMS)
+	}, workloadHoursSQL, from, to)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package analyzer
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -34,18 +35,20 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 	var done Published
 	var rows []tables.Anomaly
 	for _, e := range episodes {
-		before, there := stored[e.ID()]
-		delete(stored, e.ID())
-		if there && same(before, e) {
+		row := rowOf(e, version)
+		before, there := stored[row.ID]
+		delete(stored, row.ID)
+		if there && same(before, row) {
 			done.Kept++
 			continue
 		}
 		done.Written++
-		rows = append(rows, rowOf(e.ID(), e, version, 0))
+		rows = append(rows, row)
 	}
-	for id, e := range stored {
+	for _, row := range stored {
 		done.Deleted++
-		rows = append(rows, rowOf(id, e, version, 1))
+		row.Version, row.Deleted = version, 1
+		rows = append(rows, row)
 	}
 	if done.Written+done.Deleted == 0 {
 		return done, nil
@@ -57,28 +60,33 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 }
 
 // rowOf is an episode's row of table anomalies.
-func rowOf(id string, e episode.Episode, version uint64, deleted uint8) tables.Anomaly {
+func rowOf(e episode.Episode, version uint64) tables.Anomaly {
+	var gpus, leaves []string
+	for _, l := range e.Leaves {
+		gpus, leaves = append(gpus, l.GPU), append(leaves, l.Leaf)
+	}
+	var open uint8
+	if e.Open {
+		open = 1
+	}
 	return tables.Anomaly{
-		ID: id, Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
-		Node: e.Node, GPU: e.GPU, Leaf: e.Leaf, Start: e.Start, End: e.End,
-		WastedGPUHours: e.WastedGPUHours.Truncate(9).String(), WastedCost: e.WastedCost.Truncate(9).String(),
-		Currency: e.Currency, Evidence: e.Evidence, Version: version, Deleted: deleted,
+		ID: e.ID(), Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
+		User: e.User, Node: e.Node, GPU: e.At().GPU, Leaf: e.At().Leaf, GPUs: gpus, Leaves: leaves, Cause: e.Cause,
+		Grade: string(e.Grade), Open: open, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
+		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Version: version,
 	}
 }
 
 // load returns the published episodes that overlap [from, to), by id.
-func load(ctx context.Context, db DB, from, to time.Time) (map[string]episode.Episode, error) {
-	stored := map[string]episode.Episode{}
+func load(ctx context.Context, db DB, from, to time.Time) (map[string]tables.Anomaly, error) {
+	stored := map[string]tables.Anomaly{}
 	err := each(ctx, db, func(rows driver.Rows) error {
-		var id, kind string
-		var version uint64
-		var e episode.Episode
-		if err := rows.Scan(&id, &kind, &e.Cluster, &e.Tenant, &e.Project, &e.Workload, &e.Node, &e.GPU, &e.Leaf,
-			&e.Start, &e.End, &e.WastedGPUHours, &e.WastedCost, &e.Currency, &e.Evidence, &version); err != nil {
+		var row tables.Anomaly
+		if err := rows.ScanStruct(&row); err != nil {
 			return err
 		}
-		e.Kind, e.Start, e.End = episode.Kind(kind), e.Start.UTC(), e.End.UTC()
-		stored[id] = e
+		row.Start, row.End = row.Start.UTC(), row.End.UTC()
+		stored[row.ID] = row
 		return nil
 	}, publishedSQL, to.UTC(), from.UTC())
 	return stored, err
@@ -92,9 +100,11 @@ func nextVersion(ctx context.Context, db DB, now time.Time) (uint64, error) {
 	return max(uint64(max(now.UnixMilli(), 0)), newest+1), err
 }
 
-// same compares what the table keeps of an episode with equal id.
-func same(stored, found episode.Episode) bool {
-	return stored.End.Equal(found.End) && stored.Node == found.Node && stored.Currency == found.Currency &&
-		stored.Evidence == found.Evidence &&
-		stored.WastedGPUHours.Equal(found.WastedGPUHours) && stored.WastedCost.Equal(found.WastedCost)
+// same compares all but the version. The engine returns no array for an empty one.
+func same(stored, found tables.Anomaly) bool {
+	stored.Version, found.Version = 0, 0
+	if len(stored.GPUs)+len(found.GPUs) == 0 {
+		stored.GPUs, stored.Leaves, found.GPUs, found.Leaves = nil, nil, nil, nil
+	}
+	return reflect.DeepEqual(stored, found)
 }

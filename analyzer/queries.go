@@ -3,46 +3,34 @@ package analyzer
 // Sums of slice-ms reach at most 5e14 an hour, which is 139,000 GPUs in thousandths,
 // so that calculations fit 64 bits.
 
-// idleHoursSQL returns the hours of every owner on every leaf that are idle or without
-// evidence, in the order that idle.Finder requires. Hours with work are left out,
-// because a missing hour ends an episode, too. Parameters: from, to, least idle share
-// in 1e-4.
-const idleHoursSQL = `
-SELECT cluster, gpu, leaf, tenant, project, workload, hour,
-    max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
-    if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000) AS active,
-    if(sum(toFloat64(idle_slice_ms)) < 5e14, sum(idle_slice_ms), 500000000000000) AS idle,
-    if(sum(toFloat64(unproven_slice_ms)) < 5e14, sum(unproven_slice_ms), 500000000000000) AS unproven
+// heldHoursSQL returns the hours of all GPUs that anybody held, by GPU and hour.
+// Parameters: from, to.
+const heldHoursSQL = `
+SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
+  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ? AND notEmpty(owner)
+ORDER BY cluster, gpu, hour`
+
+// heldHoursOfGPUsSQL returns the same for some GPUs. Parameters: from, to, GPUs.
+const heldHoursOfGPUsSQL = `
+SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
+  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ? AND notEmpty(owner) AND gpu IN ?
+ORDER BY cluster, gpu, hour`
+
+// workloadHoursSQL returns the active and held time of every workload by hour and model.
+// Parameters: from, to.
+const workloadHoursSQL = `
+SELECT cluster, tenant, project, user, workload, hour, model, gpu_slices,
+  if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000),
+  if(sum(toFloat64(active_slice_ms) + idle_slice_ms + unproven_slice_ms) < 5e14,
+    sum(active_slice_ms + idle_slice_ms + unproven_slice_ms), 500000000000000)
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
-GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
-HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
-ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
-
-// idleHoursOfGPUsSQL returns the same for some GPUs. Parameters: from, to, GPUs, least
-// idle share in 1e-4.
-const idleHoursOfGPUsSQL = `
-SELECT cluster, gpu, leaf, tenant, project, workload, hour,
-    max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
-    if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000) AS active,
-    if(sum(toFloat64(idle_slice_ms)) < 5e14, sum(idle_slice_ms), 500000000000000) AS idle,
-    if(sum(toFloat64(unproven_slice_ms)) < 5e14, sum(unproven_slice_ms), 500000000000000) AS unproven
-FROM usage
-WHERE kind = 'owner' AND hour >= ? AND hour < ? AND gpu IN ?
-GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
-HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
-ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
-
-// activeHoursSQL returns every tenant's active time by hour and model. Hours in which
-// the tenant held GPUs without working are included with zero, because its history
-// begins with its first hold. Parameters: from, to.
-const activeHoursSQL = `
-SELECT cluster, tenant, hour, model, gpu_slices,
-  if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000)
-FROM usage
-WHERE kind = 'owner' AND hour >= ? AND hour < ?
-GROUP BY cluster, tenant, hour, model, gpu_slices
-ORDER BY cluster, tenant, hour, model, gpu_slices`
+GROUP BY cluster, tenant, project, user, workload, hour, model, gpu_slices
+ORDER BY cluster, tenant, project, user, workload, hour, model, gpu_slices`
 
 // coverageSQL returns the hours of each cluster of which at least half was observed.
 // Parameters: from, to.
@@ -74,7 +62,7 @@ const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly FINAL WHERE 
 // end after another: their GPUs, and the earliest start. Parameters: the second
 // instant, the first.
 const longIdleSQL = `
-SELECT DISTINCT gpu, min(start) OVER () FROM anomalies FINAL
+SELECT DISTINCT arrayJoin(gpus) AS gpu, min(start) OVER () FROM anomalies FINAL
 WHERE deleted = 0 AND kind = 'idle_allocation' AND end > ? AND start < ?
 ORDER BY gpu`
 
@@ -82,7 +70,8 @@ ORDER BY gpu`
 // versions. Parameters: to, from.
 const publishedSQL = `
 SELECT id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end,
-    wasted_gpu_hours, wasted_cost, currency, evidence, version
+    toString(wasted_gpu_hours) AS wasted_gpu_hours, toString(wasted_cost) AS wasted_cost, currency, evidence, user, cause,
+    grade, open, gpus, leaves, version
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < ? AND end > ?
 ORDER BY start, id`

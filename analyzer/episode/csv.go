@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/gputally/gputally/internal/usage"
@@ -12,7 +13,7 @@ import (
 // csvHeader names the columns of WriteCSV.
 var csvHeader = []string{
 	"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
-	"start", "end", "wasted_gpu_hours", "wasted_cost", "currency",
+	"start", "end", "wasted_gpu_hours", "wasted_cost", "currency", "cause", "grade", "leaves", "user",
 }
 
 // WriteCSV writes a header and one row per episode, in the given order. Times are RFC
@@ -38,9 +39,10 @@ func WriteCSV(w io.Writer, episodes []Episode) error {
 func record(e Episode) []string {
 	text := usage.TextCell
 	return []string{
-		text(e.ID()), text(string(e.Kind)), text(e.Tenant), text(e.Project), text(e.Workload), text(e.Node), text(e.GPU),
-		text(e.Leaf),
+		text(e.ID()), text(string(e.Kind)), text(e.Tenant), text(e.Project), text(e.Workload), text(e.Node),
+		text(e.At().GPU), text(e.At().Leaf),
 		e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
 		e.WastedGPUHours.String(), e.WastedCost.String(), text(e.Currency),
+		text(e.Cause), text(string(e.Grade)), strconv.Itoa(len(e.Leaves)), text(e.User),
 	}
 }

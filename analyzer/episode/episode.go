@@ -30,19 +30,35 @@ func Kinds() []Kind { return []Kind{IdleAllocation, OffHoursSpike} }
 // table's Decimal(38, 9).
 const places = 9
 
-// Episode is consecutive UTC hours [Start, End) of one kind. An off-hours spike
-// belongs to the tenant as a whole: it has no project, workload, node, GPU or leaf.
+// Grade says how far an episode is proven.
+type Grade string
+
+// The grades.
+const (
+	Proven    Grade = "proven"    // by the rules that decide the bill
+	Suspected Grade = "suspected" // one sign, none against it: the platform's business, without a cost
+)
+
+// Leaf is a place that an episode is about.
+type Leaf struct{ GPU, Leaf string }
+
+func (l Leaf) String() string { return l.GPU + "/" + l.Leaf }
+
+// Episode is time [Start, End) of one kind. An idle allocation has the leaves of one
+// workload; an off-hours spike belongs to a tenant, project or user as a whole.
 type Episode struct {
 	Kind     Kind
+	Cause    string // what kind of idle time; empty: the kind says it all
+	Grade    Grade
+	Open     bool // it goes on
+	Leaves   []Leaf
 	Cluster  string
 	Tenant   string
 	Project  string
 	Workload string
 	User     string
-	Node     string
-	GPU      string
-	Leaf     string
-	Start    time.Time // UTC, the start of an hour
+	Node     string    // the last one
+	Start    time.Time // UTC, the start of a slot
 	End      time.Time // UTC, exclusive
 
 	WastedGPUHours decimal.Decimal // rounded once to 9 places
@@ -51,13 +67,21 @@ type Episode struct {
 	Evidence       string          // why it was found, with its figures
 }
 
-// ID is 32 hex digits of the SHA-256 of kind, cluster, GPU, leaf, tenant, project,
-// workload and start. The end is left out, so that an episode keeps its id while it
+// At is the only leaf; of several, or of none, it is empty.
+func (e Episode) At() Leaf {
+	if len(e.Leaves) != 1 {
+		return Leaf{}
+	}
+	return e.Leaves[0]
+}
+
+// ID is 32 hex digits of the SHA-256 of kind, grade, cluster, tenant, project, workload,
+// user of a spike, and start. The end is left out, so that an episode keeps its id while it
 // goes on.
 func (e Episode) ID() string {
 	h := sha256.New()
 	var word [8]byte
-	for _, field := range []string{string(e.Kind), e.Cluster, e.GPU, e.Leaf, e.Tenant, e.Project, e.Workload} {
+	for _, field := range e.key() {
 		// Lengths distinguish ("a", "bc") from ("ab", "c").
 		binary.BigEndian.PutUint64(word[:], uint64(len(field)))
 		h.Write(word[:])
@@ -68,22 +92,27 @@ func (e Episode) ID() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// key is what tells apart the episodes that begin at the same time. The user of an idle
+// allocation may become known later.
+func (e Episode) key() []string {
+	user := e.User
+	if e.Kind == IdleAllocation {
+		user = ""
+	}
+	return []string{string(e.Kind), string(e.Grade), e.Cluster, e.Tenant, e.Project, e.Workload, user}
+}
+
 // Overlaps reports whether the episode shares time with [from, to).
 func (e Episode) Overlaps(from, to time.Time) bool {
 	return e.Start.Before(to) && e.End.After(from)
 }
 
-// Sort orders episodes by start, kind, cluster, tenant, GPU, leaf, project and
-// workload; no two episodes agree in all of them.
+// Sort orders episodes by start and what their id is of; no two agree in all of it.
 func Sort(episodes []Episode) {
 	slices.SortFunc(episodes, func(a, b Episode) int {
 		if c := a.Start.Compare(b.Start); c != 0 {
 			return c
 		}
-		return slices.CompareFunc(sortKey(a), sortKey(b), strings.Compare)
+		return slices.CompareFunc(a.key(), b.key(), strings.Compare)
 	})
-}
-
-func sortKey(e Episode) []string {
-	return []string{string(e.Kind), e.Cluster, e.Tenant, e.GPU, e.Leaf, e.Project, e.Workload}
 }

@@ -25,8 +25,8 @@ func (r fixedRates) GPUHour(model string, _ time.Time) (decimal.Decimal, string,
 
 func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
 	e := Episode{
-		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1",
-		Leaf: "gi3", Start: start,
+		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", Leaves: []Leaf{{"GPU-1", "gi3"}},
+		Start: start,
 	}
 	longer := e
 	longer.End, longer.Evidence, longer.Node, longer.User = start.Add(9*time.Hour), "more", "n2", "ann"
@@ -43,8 +43,9 @@ func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
 		func(e *Episode) { e.Tenant = "nlp" },
 		func(e *Episode) { e.Project = "" },
 		func(e *Episode) { e.Workload = "job-8" },
-		func(e *Episode) { e.GPU = "GPU-2" },
-		func(e *Episode) { e.GPU, e.Leaf = "GPU-1g", "i3" },
+		func(e *Episode) { e.Grade = Suspected },
+		func(e *Episode) { e.Tenant, e.Project = "mlp", "" },
+		func(e *Episode) { e.Kind, e.User = OffHoursSpike, "ann" },
 		func(e *Episode) { e.Start = start.Add(time.Hour) },
 	} {
 		other := e
@@ -110,9 +111,9 @@ func TestGPUHoursOfNoSlicesIsOneSlice(t *testing.T) {
 
 func TestWriteCSV(t *testing.T) {
 	e := Episode{
-		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", GPU: "GPU-1",
-		Leaf:  "gi3",
-		Start: start, End: start.Add(3 * time.Hour),
+		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", Cause: "parked", Grade: Proven,
+		Leaves: []Leaf{{"GPU-1", "gi3"}},
+		Start:  start, End: start.Add(3 * time.Hour),
 		WastedGPUHours: decimal.RequireFromString("1.285714286"), WastedCost: decimal.RequireFromString("4.5"),
 		Currency: "USD",
 	}

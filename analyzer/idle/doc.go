@@ -1,12 +1,17 @@
-// Package idle finds idle allocations: leaves that an owner held for hours with
-// evidence that no work was done. In: rows of the ledger, one owner's time on one leaf
-// in one UTC hour each. Out: episodes.
+// Package idle finds held GPU time without work. In: rows of the ledger, one owner's time
+// on one leaf in one UTC hour each, with the stretches in which no work was seen. Out:
+// runs, exact to the slot.
 //
-// There are three kinds of hours. An hour is idle if at least MinIdleShare of the held
-// time is idle. It is unproven if nothing shows work but there is too little evidence
-// of idleness. Otherwise it is active. Consecutive idle hours make an episode. Up to
-// MaxBridgeHours unproven hours between two idle ones don't interrupt it; an active
-// hour does, and so does an hour in which the owner doesn't hold the leaf or for which
-// the ledger has no data. Only time in the ledger's bucket idle is waste, so bridged
-// unproven time never counts: missing metrics don't make an owner look wasteful.
+// A run is a stretch of one owner's hold of one leaf with one grade: proven (bucket idle:
+// at least two valid signals, all quiet) or suspected (the only valid signal was quiet). A
+// slot with work, time that nobody observed, and the hold's end end a run. So does time
+// without evidence, unless it is at most Bridge long and lies between two proven parts; it
+// never counts as idle itself.
+//
+// Invariants: a run's slice-ms are the sum of its slots' slice-ms in the ledger. The runs
+// of a series depend only on its hours, whatever the order in which series come; a series
+// whose hours changed is forgotten and added again. Memory: one open run per series.
+//
+// What can go wrong: hours of a series out of order are refused with an error that names
+// both.
 package idle

@@ -4,61 +4,35 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
-// Config defines working time and spikes.
+// Config has the thresholds.
 type Config struct {
 	// Calendar applies to every tenant without its own.
 	Calendar Calendar `yaml:"calendar"`
 	// Tenants has the calendars of single tenants. A field that is left out is taken
 	// from Calendar.
 	Tenants map[string]Calendar `yaml:"tenants"`
-	// History is the length of the baseline.
-	History time.Duration `yaml:"history"`
-	// MinHistory is how long a tenant must have been seen before a verdict.
-	MinHistory time.Duration `yaml:"min_history"`
-	// MADs is the least distance of a spike from the median, in scaled median absolute
-	// deviations.
-	MADs float64 `yaml:"mads"`
-	// MinRatio is the least ratio of a spike to the usual amount.
-	MinRatio float64 `yaml:"min_ratio"`
-	// HabitQuantile, from 0 to below 1: what the tenant exceeds in more than 1 −
-	// HabitQuantile of its off-hours is a habit.
-	HabitQuantile float64 `yaml:"habit_quantile"`
-	// MinGPUHours is the least excess that is reported, in GPU-hours per hour.
+	// P is the greatest probability of a spike's first hour, HysteresisP that of the
+	// hours after it.
+	P           float64 `yaml:"p"`
+	HysteresisP float64 `yaml:"hysteresis_p"`
+	// MinRise is the least excess of the first hour, in GPU-hours per hour; MinGPUHours
+	// that of the whole episode, in GPU-hours.
+	MinRise     float64 `yaml:"min_rise"`
 	MinGPUHours float64 `yaml:"min_gpu_hours"`
+	// MinExplained is the share of the variance that the references must explain.
+	MinExplained float64 `yaml:"min_explained"`
 }
 
-// Calendar is a tenant's working time.
-type Calendar struct {
-	// Zone is an IANA time zone such as Europe/Berlin.
-	Zone string `yaml:"zone"`
-	// Working lists the working windows; other time is off-hours.
-	Working []Window `yaml:"working"`
-}
-
-// Window is [From, To) in local time on each of the days.
-type Window struct {
-	Days []string `yaml:"days"` // mon, tue, wed, thu, fri, sat, sun
-	From string   `yaml:"from"` // 15:04
-	To   string   `yaml:"to"`   // 15:04, later than From; 24:00 is midnight
-}
-
-// DefaultConfig is Monday to Friday, 08:00 to 19:00 UTC; four deviations, twice the
-// usual amount and two GPUs above it, with 28 days of history and at least 7.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Calendar: Calendar{
 			Zone:    "UTC",
 			Working: []Window{{Days: []string{"mon", "tue", "wed", "thu", "fri"}, From: "08:00", To: "19:00"}},
 		},
-		History:       28 * 24 * time.Hour,
-		MinHistory:    7 * 24 * time.Hour,
-		MADs:          4,
-		MinRatio:      2,
-		HabitQuantile: 0.95,
-		MinGPUHours:   2,
+		P: 0.002, HysteresisP: 0.05, MinRise: 2, MinGPUHours: 6, MinExplained: 0.2,
 	}
 }
 
@@ -72,31 +46,54 @@ func (c Config) Validate() error {
 			return fmt.Errorf("tenants: %s: %w", tenant, err)
 		}
 	}
-	switch {
-	case c.MinHistory < 24*time.Hour:
-		return fmt.Errorf("min_history %v: must be at least 24h", c.MinHistory)
-	case c.History < c.MinHistory:
-		return fmt.Errorf("history %v: must be at least min_history (%v)", c.History, c.MinHistory)
-	case !(c.MADs >= 0):
-		return fmt.Errorf("mads %v: must be at least 0", c.MADs)
-	case !(c.MinRatio >= 1):
-		return fmt.Errorf("min_ratio %v: must be at least 1", c.MinRatio)
-	case !(c.HabitQuantile >= 0 && c.HabitQuantile < 1):
-		return fmt.Errorf("habit_quantile %v: must be at least 0 and less than 1", c.HabitQuantile)
-	case !(c.MinGPUHours > 0):
-		return fmt.Errorf("min_gpu_hours %v: must be more than 0", c.MinGPUHours)
+	for _, f := range []struct {
+		name            string
+		value, from, to float64
+	}{
+		{"p", c.P, 1e-9, 0.1}, {"hysteresis_p", c.HysteresisP, c.P, 0.5}, {"min_rise", c.MinRise, 0.01, 1e6},
+		{"min_gpu_hours", c.MinGPUHours, 0.01, 1e6}, {"min_explained", c.MinExplained, 0, 0.99},
+	} {
+		if !(f.value >= f.from && f.value <= f.to) {
+			return fmt.Errorf("%s %v: want %v to %v", f.name, f.value, f.from, f.to)
+		}
 	}
 	return nil
 }
 
 // calendarOf is the tenant's calendar, with missing fields taken from the default.
 func (c Config) calendarOf(tenant string) Calendar {
-	own := c.Tenants[tenant]
+	own, there := c.Tenants[tenant]
+	if !there {
+		return c.Calendar
+	}
 	if own.Zone == "" {
 		own.Zone = c.Calendar.Zone
 	}
 	if own.Working == nil {
 		own.Working = c.Calendar.Working
 	}
+	if own.Holidays == nil {
+		own.Holidays = c.Calendar.Holidays
+	}
+	if own.MakeUp == nil {
+		own.MakeUp = c.Calendar.MakeUp
+	}
 	return own
+}
+
+// calendarFor shares the default calendar between tenants.
+func (c Config) calendarFor(made map[string]*calendar, tenant string) (*calendar, error) {
+	key := tenant
+	if _, own := c.Tenants[tenant]; !own {
+		key = ""
+	}
+	if cal, ok := made[key]; ok {
+		return cal, nil
+	}
+	cal, err := newCalendar(c.calendarOf(tenant))
+	if err != nil {
+		return nil, fmt.Errorf("read calendar of tenant %q: %w", tenant, err)
+	}
+	made[key] = cal
+	return cal, nil
 }

@@ -1,6 +1,8 @@
 package offhours
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +27,7 @@ func fleet(gpus func(at time.Time) float64) ([]Use, Coverage) {
 		covered["c"] = append(covered["c"], at)
 		if g := gpus(at); g > 0 || i == 0 {
 			uses = append(uses,
-				Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000)})
+				Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000), HeldSliceMS: uint64(g * 7 * 3_600_000)})
 		}
 	}
 	return uses, covered
@@ -101,7 +103,7 @@ func TestScenarios(t *testing.T) {
 				return 8
 			}
 			return 0
-		}, nil},
+		}, []string{"03-29T02 3h0m0s 9"}},
 		{"more than the habit", func(at time.Time) float64 {
 			switch {
 			case inSpike(at):
@@ -110,7 +112,7 @@ func TestScenarios(t *testing.T) {
 				return 8
 			}
 			return 0
-		}, []string{"03-29T02 3h0m0s 72"}},
+		}, []string{"03-29T02 3h0m0s 48"}},
 		{"a training run goes on through the weekend", func(at time.Time) float64 {
 			from := monday.AddDate(0, 0, 18).Add(14 * time.Hour)
 			if !at.Before(from) && at.Before(from.Add(60*time.Hour)) {
@@ -134,7 +136,7 @@ func TestScenarios(t *testing.T) {
 			}
 			return 0
 		}, nil},
-		{"a week of history is needed", func(at time.Time) float64 {
+		{"a newcomer without peers", func(at time.Time) float64 {
 			if at.Equal(monday.AddDate(0, 0, 5).Add(2 * time.Hour)) {
 				return 12
 			}
@@ -163,28 +165,37 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// TestBlindHoursAreNoEvidenceOfRest: a tenant that works round the clock was seen in some
+// nights only; the others must not make its nights look free.
 func TestBlindHoursAreNoEvidenceOfRest(t *testing.T) {
-	// The tenant works on 10 GPUs round the clock, but the ledger saw it in three
-	// nights only; the unseen nights must not make a median of zero.
+	seen := func(at time.Time) bool { return at.Day()%5 == 0 || inSpike(at) }
 	uses, covered := fleet(func(at time.Time) float64 {
-		if at.Day()%10 == 5 || inSpike(at) {
+		if seen(at) {
 			return 10
 		}
 		return 0
 	})
-	var seen []time.Time
-	for _, at := range covered["c"] {
-		if at.Day()%10 == 5 {
-			seen = append(seen, at)
-		}
+	if got := mustFind(t, DefaultConfig(), uses, covered); len(got) == 0 {
+		t.Fatal("with rest in the history nothing is found: the test shows nothing")
 	}
-	c := DefaultConfig()
-	c.HabitQuantile = 0.5 // so that the median decides
-	if got := mustFind(t, c, uses, covered); len(got) == 0 {
-		t.Fatal("with rest in the baseline nothing is found: the test shows nothing")
-	}
-	if got := mustFind(t, c, uses, Coverage{"c": seen}); len(got) != 0 {
+	if got := mustFind(t, DefaultConfig(), uses, Coverage{"c": slices.DeleteFunc(covered["c"], func(at time.Time) bool { return !seen(at) })}); len(got) != 0 {
 		t.Errorf("found %v: want none", spans(got))
+	}
+}
+
+// TestHeldTimeCountsWithoutActivity: as imported records have it.
+func TestHeldTimeCountsWithoutActivity(t *testing.T) {
+	uses, covered := fleet(func(at time.Time) float64 {
+		if inSpike(at) {
+			return 12
+		}
+		return 0
+	})
+	for i := range uses {
+		uses[i].ActiveSliceMS = 0
+	}
+	if diff := cmp.Diff([]string{"03-29T02 3h0m0s 36"}, spans(mustFind(t, DefaultConfig(), uses, covered))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -216,8 +227,7 @@ func TestEvidenceNamesTheFigures(t *testing.T) {
 	})
 	e := mustFind(t, DefaultConfig(), uses, covered)[0]
 	for _, want := range []string{
-		"36.00 GPU-hours active in 3 off-hours", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
-		"median 1.00", "28 days", "no rate is known for model H100",
+		"36.0 GPU-hours active in 3 off-hours", "Sun 2026-03-29 02:00 UTC", "3.0 expected", "no rate is known for model H100",
 	} {
 		if !strings.Contains(e.Evidence, want) {
 			t.Errorf("evidence %q: want %q in it", e.Evidence, want)
@@ -241,8 +251,22 @@ func TestCalendarHours(t *testing.T) {
 		// Berlin is at UTC+2 from 2026-03-29: 06:00 UTC turns into 08:00.
 		{"Europe/Berlin", "2026-03-27T06:00:00Z", true},
 		{"Europe/Berlin", "2026-03-30T06:00:00Z", false},
+		// A holiday, a day to make up for one, and a night shift that begins on Friday.
+		{"UTC", "2026-12-25T12:00:00Z", true},
+		{"UTC", "2026-12-26T12:00:00Z", false},
+		{"UTC", "2026-12-26T07:00:00Z", true},
+		{"Asia/Tokyo", "2026-03-06T20:00:00Z", false},
+		{"Asia/Tokyo", "2026-03-06T21:00:00Z", true},
+		{"Asia/Tokyo", "2026-03-06T12:30:00Z", false},
+		{"Asia/Tokyo", "2026-03-07T14:00:00Z", true},
 	} {
-		cal, err := newCalendar(Calendar{Zone: tc.zone, Working: DefaultConfig().Calendar.Working})
+		working := DefaultConfig().Calendar.Working
+		if tc.zone == "Asia/Tokyo" {
+			working = []Window{{Days: []string{"fri"}, From: "22:00", To: "06:00"}}
+		}
+		cal, err := newCalendar(Calendar{
+			Zone: tc.zone, Working: working, Holidays: []string{"2026-12-25"}, MakeUp: map[string]string{"2026-12-26": "fri"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +274,7 @@ func TestCalendarHours(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := cal.offHour(at); got != tc.off {
+		if got := cal.off(at); got != tc.off {
 			t.Errorf("%s in %s: off-hours %v, want %v", tc.at, tc.zone, got, tc.off)
 		}
 	}
@@ -264,27 +288,65 @@ func TestConfigIsValidated(t *testing.T) {
 		return func(c *Config) { c.Tenants = map[string]Calendar{"ml": {Working: []Window{w}}} }
 	}
 	for want, change := range map[string]func(*Config){
-		`calendar: zone "Mars/Base"`: func(c *Config) { c.Calendar.Zone = "Mars/Base" },
-		`calendar: zone ""`:          func(c *Config) { c.Calendar.Zone = "" },
-		`tenants: ml: working window 1: days: "montag"`: window(Window{
-			Days: []string{"montag"}, From: "08:00",
-			To: "19:00",
-		}),
-		`tenants: ml: working window 1: days: must name`:   window(Window{From: "08:00", To: "19:00"}),
-		`tenants: ml: working window 1: from "8h"`:         window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
-		`tenants: ml: working window 1: to "25:00"`:        window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),
-		`working window 1: from 22:00 to 06:00: from must`: window(Window{Days: []string{"mon"}, From: "22:00", To: "06:00"}),
-		"history 24h0m0s":    func(c *Config) { c.History = 24 * time.Hour },
-		"min_history 1h0m0s": func(c *Config) { c.MinHistory = time.Hour },
-		"mads -1":            func(c *Config) { c.MADs = -1 },
-		"min_ratio 0.5":      func(c *Config) { c.MinRatio = 0.5 },
-		"habit_quantile 1":   func(c *Config) { c.HabitQuantile = 1 },
-		"min_gpu_hours 0":    func(c *Config) { c.MinGPUHours = 0 },
+		`calendar: zone "Mars/Base"`:              func(c *Config) { c.Calendar.Zone = "Mars/Base" },
+		`calendar: zone ""`:                       func(c *Config) { c.Calendar.Zone = "" },
+		`tenants: ml: working[0]: days: "montag"`: window(Window{Days: []string{"montag"}, From: "08:00", To: "19:00"}),
+		`tenants: ml: working[0]: days is empty`:  window(Window{From: "08:00", To: "19:00"}),
+		`tenants: ml: working[0]: from "8h"`:      window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
+		`tenants: ml: working[0]: to "25:00"`:     window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),
+		`holidays: "Christmas"`:                   func(c *Config) { c.Calendar.Holidays = []string{"Christmas"} },
+		`make_up "2026-02-14": "x"`:               func(c *Config) { c.Calendar.MakeUp = map[string]string{"2026-02-14": "x"} },
+		"is in holidays and in make_up": func(c *Config) {
+			c.Calendar.Holidays, c.Calendar.MakeUp = []string{"2026-02-14"}, map[string]string{"2026-02-14": "mon"}
+		},
+		"p 0:":              func(c *Config) { c.P = 0 },
+		"hysteresis_p 0":    func(c *Config) { c.HysteresisP = 0 },
+		"min_rise -1":       func(c *Config) { c.MinRise = -1 },
+		"min_explained 1":   func(c *Config) { c.MinExplained = 1 },
+		"min_gpu_hours NaN": func(c *Config) { c.MinGPUHours = math.NaN() },
 	} {
 		c := DefaultConfig()
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: want %q", err, want)
+		}
+	}
+}
+
+// TestClockChangesRaiseNoAlarm: a tenant with office hours and a nightly job in local time
+// is usual through both changes of the clock, in six zones.
+func TestClockChangesRaiseNoAlarm(t *testing.T) {
+	for _, zone := range []string{
+		"Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kolkata", "America/Santiago",
+	} {
+		place, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, begin := range []time.Time{time.Date(2026, 2, 9, 0, 0, 0, 0, time.UTC), time.Date(2026, 8, 10, 0, 0, 0, 0, time.UTC)} {
+			var uses []Use
+			covered := Coverage{}
+			for i := range 91 * 24 {
+				at := begin.Add(time.Duration(i) * time.Hour)
+				covered["c"] = append(covered["c"], at)
+				var hours float64
+				for m := range 60 {
+					local := at.Add(time.Duration(m) * time.Minute).In(place)
+					switch hour := local.Hour(); {
+					case local.Weekday() != time.Saturday && local.Weekday() != time.Sunday && hour >= 9 && hour < 18:
+						hours += 8. / 60
+					case hour >= 1 && hour < 4: // the skipped hour shortens it, the doubled one lengthens it
+						hours += 12. / 60
+					}
+				}
+				n := uint64(hours * 7 * 3_600_000)
+				uses = append(uses, Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: n, HeldSliceMS: n})
+			}
+			config := DefaultConfig()
+			config.Calendar.Zone = zone
+			if got := mustFind(t, config, uses, covered); len(got) > 0 {
+				t.Errorf("%s from %s: %v", zone, begin.Format(time.DateOnly), spans(got))
+			}
 		}
 	}
 }

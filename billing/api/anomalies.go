@@ -48,6 +48,11 @@ type anomaly struct {
 	WastedCost     string `json:"wasted_cost" doc:"Cost at list price; 0 if currency is empty, because no price is known"`
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
+	User           string `json:"user"`
+	Cause          string `json:"cause" doc:"Of idle time: never_started, finished, parked or idle"`
+	Grade          string `json:"grade" doc:"proven, or suspected: then it has no cost"`
+	Open           bool   `json:"open" doc:"It goes on"`
+	Leaves         uint64 `json:"leaves" doc:"Number of leaves; gpu and leaf are empty unless it is one"`
 
 	start, end time.Time
 }
@@ -56,6 +61,7 @@ func (n *anomaly) fields() []any {
 	return []any{
 		&n.ID, &n.Kind, &n.Cluster, &n.Tenant, &n.Project, &n.Workload, &n.Node, &n.GPU, &n.Leaf,
 		&n.start, &n.end, &n.WastedGPUHours, &n.WastedCost, &n.Currency, &n.Evidence,
+		&n.User, &n.Cause, &n.Grade, &n.Open, &n.Leaves,
 	}
 }
 

@@ -1,5 +1,6 @@
 SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project), workload, toString(node),
-    toString(gpu), toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence
+    toString(gpu), toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence,
+    toString(user), toString(cause), toString(grade), open = 1, length(leaves)
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({kind:String} = '' OR kind = {kind:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})

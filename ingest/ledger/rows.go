@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
@@ -22,8 +24,13 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapp
 		r.Unknown = 1
 	}
 	known := make(map[lineKey]int, len(g.Owners))
+	rest := make(map[int][]meter.RestRun, len(g.Owners))
 	for _, u := range g.Owners {
-		addOwner(r, u, known, d, m)
+		i := addOwner(r, u, known, d, m)
+		rest[i] = append(rest[i], u.Rest...)
+	}
+	for i := range r.Owner {
+		addRest(r, i, rest[i])
 	}
 	return r
 }
@@ -37,7 +44,9 @@ type lineKey struct {
 // addOwner adds an owner's use to the row. Uses with the same leaf name and owner make
 // one line: an instance that was recreated under the same name, and an owner of whom
 // more facts became known.
-func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dictionary, m *tenants.Mapping) {
+func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dictionary,
+	m *tenants.Mapping,
+) (line int) {
 	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
 	key := lineKey{owner: owner.id, leaf: leaf.Leaf, profile: leaf.Profile}
 	if leaf.Profile != "" { // a whole GPU, and a part of a pool, has no profile to price
@@ -54,6 +63,7 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 		r.User, r.Workload = append(r.User, owner.user()), append(r.Workload, owner.facts.Workload())
 		r.Active, r.Idle, r.Unproven = append(r.Active, 0), append(r.Idle, 0), append(r.Unproven, 0)
 		r.Inferred, r.Work, r.EnergyMJ = append(r.Inferred, 0), append(r.Work, 0), append(r.EnergyMJ, 0)
+		r.Parked = append(r.Parked, 0)
 	}
 	r.Active[i] += uint64(u.Active)
 	r.Idle[i] += uint64(u.Idle)
@@ -61,6 +71,25 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 	r.Inferred[i] += uint64(u.Inferred)
 	r.Work[i] += uint64(u.Work)
 	r.EnergyMJ[i] += u.EnergyMJ
+	r.Parked[i] += uint64(u.Parked)
+	return i
+}
+
+// addRest adds the stretches without work of a line. Those of several uses are put in
+// order and joined where they meet.
+func addRest(r *tables.Usage, line int, runs []meter.RestRun) {
+	slices.SortFunc(runs, func(a, b meter.RestRun) int { return cmp.Compare(a.FromMS, b.FromMS) })
+	for i, run := range runs {
+		n := len(r.RestFrom) - 1
+		if i > 0 && runs[i-1].ToMS == run.FromMS && runs[i-1].Grade == run.Grade {
+			r.RestMS[n] += uint32(run.ToMS - run.FromMS)
+			r.RestSliceMS[n] += uint64(run.SliceMS)
+			continue
+		}
+		r.RestOwner, r.RestFrom = append(r.RestOwner, uint16(line)), append(r.RestFrom, uint32(run.FromMS))
+		r.RestMS, r.RestSliceMS = append(r.RestMS, uint32(run.ToMS-run.FromMS)), append(r.RestSliceMS, uint64(run.SliceMS))
+		r.RestGrade = append(r.RestGrade, uint8(run.Grade))
+	}
 }
 
 // sightingRowOf converts a sighting in an hour to a table row.

@@ -30,6 +30,7 @@ func (h *gpuHour) addStored(c *cell, r *Row) {
 // addRow adds a row to the hour's figures and passes it to Trace, if there is one.
 func (h *gpuHour) addRow(c *cell, r Row) {
 	h.addRowAt(c.node, c.slot.StartMS, r)
+	h.rest(c.slot, &r)
 }
 
 func (h *gpuHour) addRowAt(node string, startMS int64, r Row) {
@@ -44,6 +45,9 @@ func (h *gpuHour) addRowAt(node string, startMS int64, r Row) {
 			o.Active += r.SliceMS
 		case r.Bucket == Idle:
 			o.Idle += r.SliceMS
+			if r.Why == WhyParked {
+				o.Parked += r.SliceMS
+			}
 		default:
 			o.Unproven += r.SliceMS
 			if r.Why == WhyInferred {

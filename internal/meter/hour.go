@@ -79,8 +79,10 @@ type Part struct {
 type OwnerUse struct {
 	Leaf, Owner            uint64
 	Active, Idle, Unproven int64
+	Parked                 int64 // the part of Idle with an open CUDA context
 	Inferred               int64 // the inferred part of Unproven (R10)
 	Work, EnergyMJ         int64
+	Rest                   []RestRun // ascending
 }
 
 // GPUHour is one row of the ledger: one GPU in one hour. The seven buckets sum to
@@ -202,6 +204,9 @@ func (h *gpuHour) compute() (GPUHour, error) {
 			HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS,
 			ExcessSliceMS: -h.out.Unobserved,
 		}
+	}
+	for i := range h.out.Owners {
+		h.out.Owners[i].trimRest(h.endMS - h.in.StartMS)
 	}
 	h.traceUnobserved()
 	if h.known.node != "" { // otherwise it was retired, and not listed again

@@ -16,6 +16,7 @@ import (
 type traced struct {
 	sum   meter.GPUHour
 	slots map[int64]int64 // slice-ms
+	parts []meter.Part
 }
 
 func (s *traced) add(p meter.Part) {
@@ -23,6 +24,7 @@ func (s *traced) add(p meter.Part) {
 		s.slots = map[int64]int64{}
 	}
 	s.slots[p.StartMS] += p.SliceMS
+	s.parts = append(s.parts, p)
 	s.sum.UnattributedMJ += p.UnattributedMJ
 	if p.Owner == 0 {
 		s.sum.PlatformEnergyMJ += p.EnergyMJ
@@ -51,6 +53,9 @@ func (s *traced) add(p meter.Part) {
 		if p.Why == meter.WhyInferred {
 			o.Inferred += p.SliceMS
 		}
+		if p.Why == meter.WhyParked {
+			o.Parked += p.SliceMS
+		}
 	}
 }
 
@@ -58,7 +63,13 @@ func (s *traced) add(p meter.Part) {
 // whom nothing is counted.
 func figures(g meter.GPUHour) meter.GPUHour {
 	g.GPU, g.Node, g.Model, g.Slices, g.Kind, g.PresentMS = "", "", "", 0, 0, 0
-	g.Owners = slices.DeleteFunc(slices.Clone(g.Owners), func(o meter.OwnerUse) bool { return o == meter.OwnerUse{Leaf: o.Leaf, Owner: o.Owner} })
+	g.Owners = slices.Clone(g.Owners)
+	for i := range g.Owners {
+		g.Owners[i].Rest = nil // TestRestIsExact
+	}
+	g.Owners = slices.DeleteFunc(g.Owners, func(o meter.OwnerUse) bool {
+		return gocmp.Equal(o, meter.OwnerUse{Leaf: o.Leaf, Owner: o.Owner})
+	})
 	slices.SortFunc(g.Owners, func(a, b meter.OwnerUse) int {
 		return cmp.Or(cmp.Compare(a.Leaf, b.Leaf), cmp.Compare(a.Owner, b.Owner))
 	})
@@ -160,6 +171,9 @@ func traceDifference(t *testing.T, batches []*wire.Batch, retirements map[string
 			}
 			if diff := gocmp.Diff(figures(g), figures(p.sum)); diff != "" {
 				return fmt.Sprintf("%s at %d: parts don't sum to the hour (-hour +parts):\n%s", g.GPU, start, diff)
+			}
+			if diff := p.restDifference(&around, &g, res.UntilMS); diff != "" {
+				return fmt.Sprintf("%s at %d: %s", g.GPU, start, diff)
 			}
 			for at, sliceMS := range p.slots {
 				if most := int64(g.Slices) * in.SlotMS; sliceMS < 0 || sliceMS > most {

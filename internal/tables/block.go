@@ -148,6 +148,8 @@ func newColumn(f reflect.StructField) *column {
 		return pair[int64](new(proto.ColInt64))
 	case []string:
 		return pair[[]string](new(proto.ColStr).Array())
+	case []uint8:
+		return pair[[]uint8](new(proto.ColUInt8).Array())
 	case []uint16:
 		return pair[[]uint16](new(proto.ColUInt16).Array())
 	case []uint32:

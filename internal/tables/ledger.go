@@ -62,6 +62,12 @@ type Usage struct {
 	Inferred              []uint64  `ch:"inferred" sql:"Array(UInt64) COMMENT 'of unproven: inferred over a gap'"`
 	Work                  []uint64  `ch:"work" sql:"Array(UInt64)"`
 	EnergyMJ              []int64   `ch:"energy_mj" sql:"Array(Int64)"`
+	Parked                []uint64  `ch:"parked" sql:"Array(UInt64) COMMENT 'of idle: with an open CUDA context'"`
+	RestOwner             []uint16  `ch:"rest_owner" sql:"Array(UInt16) COMMENT 'stretches without work: the position in owner, leaf, …'"`
+	RestFrom              []uint32  `ch:"rest_from" sql:"Array(UInt32) COMMENT 'ms of the hour'"`
+	RestMS                []uint32  `ch:"rest_ms" sql:"Array(UInt32)"`
+	RestSliceMS           []uint64  `ch:"rest_slice_ms" sql:"Array(UInt64)"`
+	RestGrade             []uint8   `ch:"rest_grade" sql:"Array(UInt8) COMMENT 'meter.RestGrade: 1 unknown, 2 suspected, 3 proven'"`
 }
 
 // UsageHour is a row of the ledger with its inputs.
@@ -102,6 +108,12 @@ type Anomaly struct {
 	WastedCost     string    `ch:"wasted_cost" sql:"Decimal(38, 9)"`
 	Currency       string    `ch:"currency" sql:"LowCardinality(String)"`
 	Evidence       string    `ch:"evidence" sql:"String COMMENT 'why it was flagged, in words with its figures'"`
+	User           string    `ch:"user" sql:"LowCardinality(String)"`
+	Cause          string    `ch:"cause" sql:"LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle'"`
+	Grade          string    `ch:"grade" sql:"LowCardinality(String) COMMENT 'proven, suspected'"`
+	Open           uint8     `ch:"open" sql:"UInt8 COMMENT '1: it goes on'"`
+	GPUs           []string  `ch:"gpus" sql:"Array(String) COMMENT 'with leaves: the places it is about'"`
+	Leaves         []string  `ch:"leaves" sql:"Array(String)"`
 	Version        uint64    `ch:"version" sql:"UInt64"`
 	Deleted        uint8     `ch:"deleted" sql:"UInt8 COMMENT '1: no longer found by this version'"`
 }

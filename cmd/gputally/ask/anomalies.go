@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gputally/gputally/analyzer"
@@ -45,12 +46,14 @@ func printAnomalies(s *cli.Session, found []episode.Episode) error {
 
 func anomaliesExact(found []episode.Episode) cli.Table {
 	t := cli.Table{Columns: cli.Columns("id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
-		"start", "end", "wasted_gpu_hours exact", "wasted_cost exact", "currency", "evidence")}
+		"start", "end", "wasted_gpu_hours exact", "wasted_cost exact", "currency", "cause", "grade", "leaves number",
+		"user", "evidence")}
 	for _, e := range found {
 		t.Rows = append(t.Rows, []string{
-			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.GPU, e.Leaf,
+			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.At().GPU, e.At().Leaf,
 			e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
-			e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency, e.Evidence,
+			e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency, e.Cause, string(e.Grade),
+			strconv.Itoa(len(e.Leaves)), e.User, e.Evidence,
 		})
 	}
 	return t

@@ -115,36 +115,11 @@ func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
 }
 
-// wasted is what one workload wasted at one time, on all its leaves together.
-type wasted struct {
-	episode.Episode // the first of them
-	leaves          int
-}
-
 // worstOf keeps the most wasteful of each kind, so that one kind can't hide
 // the other.
-func worstOf(found []episode.Episode, each int) []wasted {
-	type key struct {
-		kind             episode.Kind
-		tenant, workload string
-		start, end       time.Time
-	}
-	at := map[key]int{}
-	var all []wasted
-	for _, e := range found {
-		k := key{e.Kind, e.Tenant, e.Workload, e.Start, e.End}
-		i, ok := at[k]
-		if !ok {
-			at[k] = len(all)
-			all = append(all, wasted{e, 1})
-			continue
-		}
-		all[i].leaves++
-		all[i].WastedGPUHours = all[i].WastedGPUHours.Add(e.WastedGPUHours)
-		all[i].WastedCost = all[i].WastedCost.Add(e.WastedCost)
-	}
-	slices.SortStableFunc(all, func(a, b wasted) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
-	var out []wasted
+func worstOf(found []episode.Episode, each int) (out []episode.Episode) {
+	all := slices.Clone(found)
+	slices.SortStableFunc(all, func(a, b episode.Episode) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
 	for _, kind := range episode.Kinds() {
 		n := 0
 		for _, w := range all {
@@ -157,13 +132,13 @@ func worstOf(found []episode.Episode, each int) []wasted {
 	return out
 }
 
-func worstTable(worst []wasted) cli.Table {
+func worstTable(worst []episode.Episode) cli.Table {
 	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload", "start", "end", "leaves number",
 		"GPU-hours number", "cost number", "currency")}
 	for _, w := range worst {
 		leaves := ""
-		if w.Leaf != "" {
-			leaves = strconv.Itoa(w.leaves)
+		if len(w.Leaves) > 0 {
+			leaves = strconv.Itoa(len(w.Leaves))
 		}
 		t.Rows = append(t.Rows, []string{
 			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"),

@@ -1,0 +1,137 @@
+package idle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
+)
+
+// The causes of an idle allocation.
+const (
+	NeverStarted = "never_started" // no work since the hold began
+	Finished     = "finished"      // no work from some time on until the hold's end
+	Parked       = "parked"        // a CUDA context is open, such as a loaded model or a notebook
+	Resting      = "idle"          // none of these
+)
+
+// cause of a run.
+func (run *Run) cause() string {
+	switch {
+	case run.NeverStarted:
+		return NeverStarted
+	case run.Released:
+		return Finished
+	case run.Grade == meter.RestProven && 2*run.ParkedMS > run.sliceMS():
+		return Parked
+	}
+	return Resting
+}
+
+func (run *Run) sliceMS() (sum uint64) {
+	for _, p := range run.Parts {
+		sum += p.SliceMS
+	}
+	return sum
+}
+
+// workload is whose runs make one episode where they overlap.
+type workload struct {
+	cluster, tenant, project, workload string
+	grade                              meter.RestGrade
+}
+
+// Episodes joins the runs of one workload and grade that overlap: the leaves of one job
+// are one episode. Only proven time has a cost.
+func Episodes(runs []Run, rates episode.Rates) []episode.Episode {
+	by := map[workload][]Run{}
+	for _, r := range runs {
+		key := workload{r.Cluster, r.Tenant, r.Project, r.Workload, r.Grade}
+		by[key] = append(by[key], r)
+	}
+	var found []episode.Episode
+	for _, of := range by {
+		slices.SortFunc(of, func(a, b Run) int {
+			return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Leaf, b.Leaf))
+		})
+		for len(of) > 0 {
+			n, end := 1, of[0].To
+			for ; n < len(of) && !of[n].From.After(end); n++ {
+				if of[n].To.After(end) {
+					end = of[n].To
+				}
+			}
+			found = append(found, makeEpisode(of[:n], end, rates))
+			of = of[n:]
+		}
+	}
+	episode.Sort(found)
+	return found
+}
+
+// makeEpisode sums up runs that overlap, by start.
+func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode {
+	first, last := &runs[0], &runs[len(runs)-1]
+	e := episode.Episode{
+		Kind: episode.IdleAllocation, Grade: episode.Proven, Cluster: first.Cluster, Tenant: first.Tenant,
+		Project: first.Project, Workload: first.Workload, User: last.User, Node: last.Node, Start: first.From, End: end,
+	}
+	if first.Grade != meter.RestProven {
+		e.Grade, rates = episode.Suspected, episode.NoRates{}
+	}
+	var waste episode.Waste
+	times := map[string]uint64{} // by cause, in slice-ms
+	for i := range runs {
+		r := &runs[i]
+		for _, p := range r.Parts {
+			waste.Add(rates, p.Model, p.Hour, episode.GPUHours(p.SliceMS, p.Slices))
+		}
+		times[r.cause()] += r.sliceMS()
+		e.Open = e.Open || r.Open
+		if leaf := (episode.Leaf{GPU: r.GPU, Leaf: r.Leaf}); !slices.Contains(e.Leaves, leaf) {
+			e.Leaves = append(e.Leaves, leaf)
+		}
+	}
+	for _, cause := range []string{NeverStarted, Finished, Parked, Resting} {
+		if e.Cause == "" || times[cause] > times[e.Cause] {
+			e.Cause = cause
+		}
+	}
+	e.WastedGPUHours = waste.GPUHours()
+	e.WastedCost, e.Currency = waste.Cost()
+	e.Evidence = evidence(runs, &e)
+	if e.Grade == episode.Proven {
+		e.Evidence += waste.Note()
+	}
+	return e
+}
+
+// evidence is the episode in a sentence.
+func evidence(runs []Run, e *episode.Episode) string {
+	var parts []string
+	switch e.Cause {
+	case NeverStarted:
+		parts = append(parts, "no work since the hold began")
+	case Finished:
+		parts = append(parts, "no work from then on until the hold's end")
+	case Parked:
+		parts = append(parts, "no engine worked while a CUDA context was open")
+	default:
+		parts = append(parts, "no engine worked")
+	}
+	if e.Grade == episode.Suspected {
+		parts = append(parts, "by the only valid signal: this is no proof, and has no cost")
+	}
+	var longest time.Duration
+	for i := range runs {
+		longest = max(longest, runs[i].Rest)
+	}
+	parts = append(parts, fmt.Sprintf("%s on %s of %s, at most %s without a break", e.WastedGPUHours.Round(2),
+		plural.Of(len(e.Leaves), "leaf"), runs[0].Parts[0].Model, longest.Round(time.Second)))
+	return strings.Join(parts, "; ")
+}
