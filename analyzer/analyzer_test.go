@@ -59,9 +59,9 @@ func newService(t *testing.T, db analyzer.DB) (*analyzer.Service, *clock.Fake, *
 func TestFindIdleAllocations(t *testing.T) {
 	db := storetest.Open(t)
 	write(t, db, gpu{"GPU-1", "ml", monday, "aaiiiiaf", 1})
-	write(t, db, gpu{"GPU-2", "ml", monday, "iuiuuiix", 1}) // bridged once, then parted
+	write(t, db, gpu{"GPU-2", "ml", monday, "iuiuuiix", 1}) // time without evidence ends a run
 	write(t, db, gpu{"GPU-3", "ml", monday, "aauuuuff", 1}) // unknown is not idle
-	write(t, db, gpu{"GPU-4", "ml", monday, "iaiaiaia", 1}) // never two hours
+	write(t, db, gpu{"GPU-4", "ml", monday, "aaiaaaaa", 1})
 	write(t, db, gpu{"GPU-5", "ml", monday, "iiiiiiii", 1})
 	write(t, db, gpu{"GPU-5", "nlp", monday, "aaaaaaaa", 2}) // the ledger knows better now
 	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), rates{}, monday, monday.Add(24*time.Hour))
@@ -69,14 +69,16 @@ func TestFindIdleAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"idle_allocation ml GPU-2 03-02T00 03-02T03 2 7USD",
+		"idle_allocation ml GPU-2 03-02T00 03-02T01 1 3.5USD",
 		"idle_allocation ml GPU-1 03-02T02 03-02T06 4 14USD",
+		"idle_allocation ml GPU-2 03-02T02 03-02T03 1 3.5USD",
+		"idle_allocation ml GPU-4 03-02T02 03-02T03 1 3.5USD",
 		"idle_allocation ml GPU-2 03-02T05 03-02T07 2 7USD",
 	}
 	if diff := cmp.Diff(want, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
-	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.At().Leaf != "gpu" ||
+	if e := got[1]; e.Project != "p" || e.Workload != "train on GPU-1" || e.User != "ann" || e.Node != "n1" || e.At().Leaf != "gpu" ||
 		e.Cluster != "c" {
 		t.Errorf("owner or place is missing: %+v", e)
 	}
@@ -255,18 +257,19 @@ func TestAnAllocationLongerThanTheWindowKeepsItsID(t *testing.T) {
 	}
 }
 
-// asked notes the range of every query that has one.
+// asked records the range and the GPUs of every query of idle time.
 type asked struct {
 	analyzer.DB
 	queries []string
 }
 
 func (a *asked) Query(ctx context.Context, sql string, args ...any) (driver.Rows, error) {
-	if len(args) > 2 {
-		if from, ok := args[0].(time.Time); ok {
-			gpus, _ := args[2].([]string)
-			a.queries = append(a.queries, from.UTC().Format("2006-01-02")+" "+strings.Join(gpus, ","))
+	if strings.Contains(sql, "rest_owner") {
+		var gpus []string
+		if len(args) > 2 {
+			gpus = args[2].([]string)
 		}
+		a.queries = append(a.queries, args[0].(time.Time).UTC().Format("2006-01-02")+" "+strings.Join(gpus, ","))
 	}
 	return a.DB.Query(ctx, sql, args...)
 }
@@ -358,8 +361,13 @@ func TestAMonthOfAFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 7*62 {
-		t.Errorf("%d episodes, want %d", len(got), 7*62)
+	if len(got) != 62 {
+		t.Errorf("%d episodes, want %d", len(got), 62)
+	}
+	for _, e := range got {
+		if len(e.Leaves) != 7 || e.WastedGPUHours.String() != "9" {
+			t.Errorf("episode of %s: %d leaves, %s GPU-hours, want 7 and 9", e.Start, len(e.Leaves), e.WastedGPUHours)
+		}
 	}
 }
 
@@ -462,7 +470,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	config := analyzer.DefaultConfig()
 	config.Idle.Bridge = -1
 	_, err := analyzer.New(config, analyzer.Deps{})
-	if err == nil || !strings.Contains(err.Error(), "idle: bridge 2") {
+	if err == nil || !strings.Contains(err.Error(), "idle: bridge -1ns") {
 		t.Errorf("error %v: want the field and its value", err)
 	}
 	if _, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{}); err == nil {

@@ -71,7 +71,11 @@ func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.R
 	to time.Time,
 ) ([]episode.Episode, error) {
 	begin, end := from.Add(-idleReach), to.Add(idleReach)
-	found, err := findIdle(ctx, db, config, rates, heldHoursSQL, begin, end)
+	newest, _, err := readNewest(ctx, db, end)
+	if err != nil {
+		return nil, fmt.Errorf("read newest hours: %w", err)
+	}
+	found, err := findIdle(ctx, db, config, rates, newest, heldHoursSQL, begin, end)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +83,7 @@ func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.R
 	if err != nil || len(older.gpus) == 0 {
 		return found, err
 	}
-	whole, err := findIdle(ctx, db, config, rates, heldHoursOfGPUsSQL, older.from, end, older.gpus)
+	whole, err := findIdle(ctx, db, config, rates, newest, heldHoursOfGPUsSQL, older.from, end, older.gpus)
 	found = slices.DeleteFunc(found, func(e episode.Episode) bool {
 		return e.Kind == episode.IdleAllocation && slices.ContainsFunc(e.Leaves, func(l episode.Leaf) bool { return slices.Contains(older.gpus, l.GPU) })
 	})
@@ -101,8 +105,8 @@ func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, er
 	return older, err
 }
 
-func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string,
-	args ...any,
+func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, newest map[string]time.Time,
+	sql string, args ...any,
 ) ([]episode.Episode, error) {
 	var runs []idle.Run
 	finder := idle.New(config, func(r idle.Run) { runs = append(runs, r) })
@@ -110,7 +114,7 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 	err := each(ctx, db, func(rows driver.Rows) error {
 		if err := rows.Scan(&row.Cluster, &row.GPU, &row.Hour, &row.Node, &row.Model, &row.GPUSlices, &row.UntilMS, &row.Leaf,
 			&row.Profile, &row.Tenant, &row.Project, &row.User, &row.Workload, &row.Active, &row.Idle, &row.Parked,
-			&row.RestOwner, &row.RestFrom, &row.RestMS, &row.RestSliceMS, &row.RestGrade); err != nil {
+			&row.RestOwner, &row.RestFrom, &row.RestMS, &row.RestSliceMS, &row.RestGrade, &row.RestReleased); err != nil {
 			return err
 		}
 		return addRow(finder, &row)
@@ -118,7 +122,7 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 	if err != nil {
 		return nil, err
 	}
-	return idle.Episodes(append(runs, finder.Open()...), rates), nil
+	return idle.Episodes(append(runs, finder.Unfinished(newest)...), rates), nil
 }
 
 // addRow adds the lines of a GPU-hour, each to its series.
@@ -144,7 +148,7 @@ func addRow(finder *idle.Finder, row *tables.UsageHour) error {
 				from := int64(row.RestFrom[k])
 				h.Rest = append(h.Rest, meter.RestRun{
 					FromMS: from, ToMS: from + int64(row.RestMS[k]), SliceMS: int64(row.RestSliceMS[k]),
-					Grade: meter.RestGrade(row.RestGrade[k]),
+					Grade: meter.RestGrade(row.RestGrade[k]), Released: row.RestReleased[k] != 0,
 				})
 			}
 		}

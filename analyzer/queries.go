@@ -7,7 +7,7 @@ package analyzer
 // Parameters: from, to.
 const heldHoursSQL = `
 SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
-  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade
+  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ? AND notEmpty(owner)
 ORDER BY cluster, gpu, hour`
@@ -15,7 +15,7 @@ ORDER BY cluster, gpu, hour`
 // heldHoursOfGPUsSQL returns the same for some GPUs. Parameters: from, to, GPUs.
 const heldHoursOfGPUsSQL = `
 SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
-  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade
+  parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ? AND notEmpty(owner) AND gpu IN ?
 ORDER BY cluster, gpu, hour`

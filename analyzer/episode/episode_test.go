@@ -121,8 +121,8 @@ func TestWriteCSV(t *testing.T) {
 	if err := WriteCSV(&out, []Episode{e}); err != nil {
 		t.Fatal(err)
 	}
-	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency\n" +
-		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD\n"
+	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency,cause,grade,leaves,user\n" +
+		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD,parked,proven,1,\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("csv (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,9 @@
 // of a series depend only on its hours, whatever the order in which series come; a series
 // whose hours changed is forgotten and added again. Memory: one open run per series.
 //
+// A run is open if it reaches the end of what its cluster's ledger has counted, and released if the owner was seen not
+// to hold the leaf in the next slot.
+//
 // What can go wrong: hours of a series out of order are refused with an error that names
 // both.
 package idle

@@ -22,6 +22,9 @@ func DefaultConfig() Config { return Config{MinDuration: 30 * time.Minute} }
 // shortest is what the ledger keeps of every hour: see meter.RestRun.
 const shortest = 10 * time.Minute
 
+// longSlot is the length of the longest usual slot.
+const longSlot = time.Minute
+
 // Validate returns an error that names the field and its value.
 func (c Config) Validate() error {
 	if c.MinDuration < shortest {
@@ -74,8 +77,8 @@ type Run struct {
 	Parts        []Part
 	ParkedMS     uint64 // slice-ms, by the share of parked time in each hour's idle time
 	NeverStarted bool   // there was no work since the hold began
-	Open         bool   // it reaches the end of the series' newest hour
-	Released     bool   // the hold ended with it
+	Open         bool   // it reaches the end of what the cluster's ledger has counted
+	Released     bool   // the hold was seen to end with it: time that nobody observed is no release
 }
 
 // Finder finds the runs of many series.
@@ -118,7 +121,7 @@ func (f *Finder) Add(s Series, h *Hour) error {
 		return fmt.Errorf("hours of %s are out of order: %s after one that ends at %s", s, h.Start.Format(time.RFC3339),
 			st.next.Format(time.RFC3339))
 	case h.Start.After(st.next):
-		f.close(st, true)
+		f.close(st)
 		st.worked = false
 	}
 	st.next = h.Start.Add(time.Hour)
@@ -129,7 +132,7 @@ func (f *Finder) Add(s Series, h *Hour) error {
 		st.worked = true
 	}
 	if st.run != nil && st.end.Before(at(h.Start, h.UntilMS)) {
-		f.close(st, false)
+		f.close(st)
 	}
 	return nil
 }
@@ -138,15 +141,18 @@ func (f *Finder) Add(s Series, h *Hour) error {
 func (f *Finder) rest(st *state, s Series, h *Hour, r meter.RestRun) {
 	from, to := at(h.Start, r.FromMS), at(h.Start, r.ToMS)
 	if st.run != nil && !st.end.Equal(from) {
-		f.close(st, false)
-		st.worked = st.worked || h.Active > 0
+		st.worked = (st.worked || h.Active > 0) && !st.run.Released
+		f.close(st)
 	}
 	for st.run != nil && r.Grade != st.run.Grade {
 		if st.run.Grade == meter.RestProven && to.Sub(st.run.To) <= f.config.Bridge {
 			st.end, st.bridged = to, append(st.bridged, bridged{s, *h, r})
 			return
 		}
-		f.finish(st, false)
+		// The hold ended within the slot after the run: meter marks this too, but not from one hour to the next.
+		st.run.Released = st.run.Released || (r.Released && r.Grade == meter.RestUnknown && from.Equal(st.run.To) &&
+			to.Sub(from) <= longSlot)
+		f.finish(st)
 	}
 	if st.run == nil {
 		if r.Grade == meter.RestUnknown {
@@ -163,7 +169,7 @@ func (f *Finder) rest(st *state, s Series, h *Hour, r meter.RestRun) {
 
 // add adds a stretch of the run's grade.
 func (run *Run) add(h *Hour, r meter.RestRun, to time.Time) {
-	run.To, run.Node, run.User = to, h.Node, h.User
+	run.To, run.Node, run.User, run.Released = to, h.Node, h.User, r.Released
 	run.Rest += time.Duration(r.ToMS-r.FromMS) * time.Millisecond
 	n := len(run.Parts)
 	if n == 0 || !run.Parts[n-1].Hour.Equal(h.Start) {
@@ -176,20 +182,18 @@ func (run *Run) add(h *Hour, r meter.RestRun, to time.Time) {
 	}
 }
 
-// close ends the open run, and those that begin in what it might have bridged. released:
-// the hold ended with them.
-func (f *Finder) close(st *state, released bool) {
+// close ends the open run, and those that begin in what it might have bridged.
+func (f *Finder) close(st *state) {
 	for st.run != nil {
-		f.finish(st, released)
+		f.finish(st)
 	}
 }
 
 // finish ends the open run. What it might have bridged may begin another one.
-func (f *Finder) finish(st *state, released bool) {
+func (f *Finder) finish(st *state) {
 	run, left := st.run, st.bridged
 	st.run, st.bridged = nil, nil
 	if run.Rest >= f.config.MinDuration {
-		run.Released = released && run.To.Equal(st.next)
 		f.done(*run)
 	}
 	for i := range left {
@@ -197,13 +201,13 @@ func (f *Finder) finish(st *state, released bool) {
 	}
 }
 
-// Open returns the runs that reach the end of their series' newest hour, and are long
-// enough already.
-func (f *Finder) Open() (runs []Run) {
-	for _, st := range f.series {
+// Unfinished returns the runs that reach the end of their series' newest hour, and are long enough already. They are
+// open if that hour is the newest one of their cluster.
+func (f *Finder) Unfinished(newest map[string]time.Time) (runs []Run) {
+	for s, st := range f.series {
 		if st.run != nil && st.run.Rest >= f.config.MinDuration {
 			run := *st.run
-			run.Open = true
+			run.Open = !run.Released && st.next.Equal(newest[s.Cluster].Add(time.Hour))
 			runs = append(runs, run)
 		}
 	}

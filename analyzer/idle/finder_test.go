@@ -183,7 +183,7 @@ func TestRunsEqualAnIndependentCount(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, r := range f.Open() {
+		for _, r := range f.Unfinished(nil) {
 			take(r)
 		}
 		want := counted(slots, slot, config)
@@ -195,5 +195,45 @@ func TestRunsEqualAnIndependentCount(t *testing.T) {
 	t.Logf("%d runs in %d timelines", found, timelines)
 	if found < int(timelines) {
 		t.Errorf("%d runs in %d timelines: too few to compare", found, timelines)
+	}
+}
+
+// TestHowARunEnds: a release needs a slot in which the leaf was seen without its owner.
+func TestHowARunEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		after []slotState
+		want  string // cause
+		open  bool
+	}{
+		"the hold ends":                   {[]slotState{absent}, Finished, false},
+		"the hold ends within a slot":     {[]slotState{blind, absent}, Finished, false},
+		"the node falls silent":           {[]slotState{missing}, Resting, false},
+		"work begins":                     {[]slotState{active}, Resting, false},
+		"the ledger has no later hour":    {nil, Resting, true},
+		"it ends and the hold comes back": {[]slotState{absent, active}, Finished, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The run ends with an hour, or in the middle of one.
+			for _, minutes := range []int{120, 150} {
+				slots := slices.Concat(slices.Repeat([]slotState{active}, 10), slices.Repeat([]slotState{idle}, minutes-10), c.after)
+				if c.after != nil {
+					slots = append(slots, slices.Repeat([]slotState{c.after[len(c.after)-1]}, 180-len(slots))...)
+				}
+				var runs []Run
+				f := New(DefaultConfig(), func(r Run) { runs = append(runs, r) })
+				for _, h := range ledgerHours(t, slots, 60_000) {
+					if len(slots) < 180 {
+						h.UntilMS = min(h.UntilMS, int64(len(slots))*60_000-h.Start.Sub(monday).Milliseconds())
+					}
+					if err := f.Add(Series{Cluster: "c", GPU: "g"}, &h); err != nil {
+						t.Fatal(err)
+					}
+				}
+				runs = append(runs, f.Unfinished(map[string]time.Time{"c": monday.Add(time.Duration(len(slots)-1) * time.Minute).Truncate(time.Hour)})...)
+				if len(runs) != 1 || runs[0].cause() != c.want || runs[0].Open != c.open {
+					t.Errorf("%d minutes: got %+v, want one run, %s, open %v", minutes, runs, c.want, c.open)
+				}
+			}
+		})
 	}
 }

@@ -20,7 +20,7 @@ const selectStoredUsage = `
 SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded, unhealthy,
   unobserved, unobserved_attribution,
        platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project, user, workload,
-       active, idle, unproven, inferred, work, energy_mj, parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade
+       active, idle, unproven, inferred, work, energy_mj, parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released
 FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0`
 

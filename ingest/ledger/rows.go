@@ -84,12 +84,21 @@ func addRest(r *tables.Usage, line int, runs []meter.RestRun) {
 		if i > 0 && runs[i-1].ToMS == run.FromMS && runs[i-1].Grade == run.Grade {
 			r.RestMS[n] += uint32(run.ToMS - run.FromMS)
 			r.RestSliceMS[n] += uint64(run.SliceMS)
+			r.RestReleased[n] = bit(run.Released)
 			continue
 		}
 		r.RestOwner, r.RestFrom = append(r.RestOwner, uint16(line)), append(r.RestFrom, uint32(run.FromMS))
 		r.RestMS, r.RestSliceMS = append(r.RestMS, uint32(run.ToMS-run.FromMS)), append(r.RestSliceMS, uint64(run.SliceMS))
 		r.RestGrade = append(r.RestGrade, uint8(run.Grade))
+		r.RestReleased = append(r.RestReleased, bit(run.Released))
 	}
+}
+
+func bit(v bool) uint8 {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // sightingRowOf converts a sighting in an hour to a table row.

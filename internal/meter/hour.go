@@ -206,6 +206,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 		}
 	}
 	for i := range h.out.Owners {
+		h.releases(&h.out.Owners[i])
 		h.out.Owners[i].trimRest(h.endMS - h.in.StartMS)
 	}
 	h.traceUnobserved()

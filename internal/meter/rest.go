@@ -1,6 +1,10 @@
 package meter
 
-import "math/big"
+import (
+	"cmp"
+	"math/big"
+	"slices"
+)
 
 // RestGrade says what shows that an owner's leaf did no work.
 type RestGrade uint8
@@ -18,6 +22,8 @@ type RestRun struct {
 	FromMS, ToMS int64
 	SliceMS      int64 // the owner's
 	Grade        RestGrade
+	// Released: the next slot was observed, and the owner no longer held the leaf.
+	Released bool
 }
 
 // minRestMS is the shortest stretch of rest, of any grades, that an hour keeps. A
@@ -47,7 +53,7 @@ func (h *gpuHour) rest(slot *NodeSlot, r *Row) {
 	o := h.owner(r.Leaf, r.Owner)
 	at := slot.StartMS - h.in.StartMS
 	if len(slot.Observed) == 0 {
-		o.addRest(RestRun{at, at + h.in.SlotMS, r.SliceMS, grade})
+		o.addRest(RestRun{FromMS: at, ToMS: at + h.in.SlotMS, SliceMS: r.SliceMS, Grade: grade})
 		return
 	}
 	left, leftMS := r.SliceMS, slot.observedMS(h.in.SlotMS)
@@ -55,7 +61,7 @@ func (h *gpuHour) rest(slot *NodeSlot, r *Row) {
 		from, to := slot.Observed[i], slot.Observed[i+1]
 		part := new(big.Int).Mul(big.NewInt(left), big.NewInt(to-from))
 		sliceMS := part.Quo(part, big.NewInt(leftMS)).Int64()
-		o.addRest(RestRun{at + from, at + to, sliceMS, grade})
+		o.addRest(RestRun{FromMS: at + from, ToMS: at + to, SliceMS: sliceMS, Grade: grade})
 		left, leftMS = left-sliceMS, leftMS-(to-from)
 	}
 }
@@ -68,6 +74,41 @@ func (o *OwnerUse) addRest(r RestRun) {
 		return
 	}
 	o.Rest = append(o.Rest, r)
+}
+
+// releases marks the runs of rest after which the owner no longer held the leaf. If the hold ended within a slot, that
+// slot is time without evidence, and the run before it was released too.
+func (h *gpuHour) releases(o *OwnerUse) {
+	for n := len(o.Rest) - 1; n >= 0; n-- {
+		r := &o.Rest[n]
+		if n+1 < len(o.Rest) && o.Rest[n+1].FromMS == r.ToMS {
+			next := o.Rest[n+1]
+			r.Released = next.Released && next.Grade == RestUnknown && next.ToMS-next.FromMS <= h.in.SlotMS
+			continue
+		}
+		c := h.cellFrom(h.in.StartMS + r.ToMS)
+		r.Released = c != nil && h.knowledge(c) == sideOfGap && !c.record.heldBy(o.Leaf, o.Owner)
+	}
+}
+
+// cellFrom is the cell whose observed time begins at an instant, in Unix ms; nil: there is none.
+func (h *gpuHour) cellFrom(at int64) *cell {
+	i, found := slices.BinarySearchFunc(h.cells, at, func(c cell, at int64) int { return cmp.Compare(c.slot.StartMS, at) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	if first, _ := h.cells[i].slot.bounds(h.in.SlotMS); first != at {
+		return nil
+	}
+	return &h.cells[i]
+}
+
+// heldBy reports whether the owner held the leaf at any time of the record's slot.
+func (r *Record) heldBy(leaf, owner uint64) bool {
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Leaf == leaf && row.Owner == owner })
 }
 
 // trimRest drops the stretches that are too short to keep. untilMS is the end of the

@@ -34,11 +34,52 @@ func (s *traced) restDifference(in *meter.HourInput, g *meter.GPUHour, untilMS i
 			}
 		}
 		want = append(want, longEnough(stretch, untilMS)...)
+		s.markReleased(in, o, want)
 		if diff := gocmp.Diff(want, append([]meter.RestRun(nil), o.Rest...)); diff != "" {
 			return fmt.Sprintf("rest of owner %d on leaf %d (-parts +hour):\n%s", o.Owner, o.Leaf, diff)
 		}
 	}
 	return ""
+}
+
+// markReleased marks a run if a part of the slot after it, in which holders are known, is not the owner's. After the
+// hour there are no parts: what the hour says is taken.
+func (s *traced) markReleased(in *meter.HourInput, o meter.OwnerUse, runs []meter.RestRun) {
+	for n := len(runs) - 1; n >= 0; n-- {
+		r := &runs[n]
+		switch {
+		case n+1 < len(runs) && runs[n+1].FromMS == r.ToMS:
+			next := runs[n+1]
+			r.Released = next.Released && next.Grade == meter.RestUnknown && next.ToMS-next.FromMS <= in.SlotMS
+		case r.ToMS >= 3_600_000:
+			for _, got := range o.Rest {
+				r.Released = r.Released || got.ToMS == r.ToMS && got.Released
+			}
+		default:
+			known, holds := s.holders(in, in.StartMS+r.ToMS, o)
+			r.Released = known && !holds
+		}
+	}
+}
+
+// holders reports whether holders are known from an instant on, and whether the owner is one of them.
+func (s *traced) holders(in *meter.HourInput, at int64, o meter.OwnerUse) (known, holds bool) {
+	for _, p := range s.parts {
+		begins := false
+		for _, slot := range in.Nodes[p.Node] {
+			first := slot.StartMS
+			if len(slot.Observed) > 0 {
+				first += slot.Observed[0]
+			}
+			begins = begins || slot.StartMS == p.StartMS && slot.AttributionOK && first == at
+		}
+		if begins && p.Bucket != meter.Unobserved && p.Why != meter.WhyLost && p.Why != meter.WhyNotListed &&
+			p.Why != meter.WhyInferred {
+			known = true
+			holds = holds || p.Leaf == o.Leaf && p.Owner == o.Owner
+		}
+	}
+	return known, holds
 }
 
 func restOfPart(in *meter.HourInput, p meter.Part, grades map[int64]meter.RestGrade, ends, amounts map[int64]int64) {

@@ -8,7 +8,7 @@ import (
 
 // Of is n and the noun, in the plural unless n is 1. Only the noun's last word takes
 // the plural: "journal row" gives "2 journal rows". It knows the regular forms in s, es
-// and ies, no others.
+// and ies, and leaves.
 func Of[N ~int | ~int64 | ~uint32 | ~uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -17,6 +17,9 @@ func Of[N ~int | ~int64 | ~uint32 | ~uint64](n N, noun string) string {
 }
 
 func form(noun string) string {
+	if stem, leaf := strings.CutSuffix(noun, "leaf"); leaf {
+		return stem + "leaves"
+	}
 	for _, end := range []string{"s", "x", "z", "ch", "sh"} {
 		if strings.HasSuffix(noun, end) {
 			return noun + "es"

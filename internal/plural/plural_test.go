@@ -19,6 +19,7 @@ func TestOf(t *testing.T) {
 		{3, "journal row", "3 journal rows"},
 		{2, "entry", "2 entries"},
 		{2, "bus", "2 buses"},
+		{2, "leaf", "2 leaves"},
 		{1, "batch", "1 batch"},
 	} {
 		if got := plural.Of(c.n, c.noun); got != c.want {

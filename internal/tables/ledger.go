@@ -68,6 +68,7 @@ type Usage struct {
 	RestMS                []uint32  `ch:"rest_ms" sql:"Array(UInt32)"`
 	RestSliceMS           []uint64  `ch:"rest_slice_ms" sql:"Array(UInt64)"`
 	RestGrade             []uint8   `ch:"rest_grade" sql:"Array(UInt8) COMMENT 'meter.RestGrade: 1 unknown, 2 suspected, 3 proven'"`
+	RestReleased          []uint8   `ch:"rest_released" sql:"Array(UInt8) COMMENT '1: the next slot was observed, and the owner no longer held the leaf'"`
 }
 
 // UsageHour is a row of the ledger with its inputs.

@@ -264,6 +264,7 @@ CREATE TABLE IF NOT EXISTS usage_hourly
     rest_ms Array(UInt32),
     rest_slice_ms Array(UInt64),
     rest_grade Array(UInt8) COMMENT 'meter.RestGrade: 1 unknown, 2 suspected, 3 proven',
+    rest_released Array(UInt8) COMMENT '1: the next slot was observed, and the owner no longer held the leaf',
     until_ms UInt32 COMMENT 'the part of the hour before the watermark',
     hour_rows UInt32 COMMENT 'how many rows of its cluster and hour were published with it, itself included',
     epoch UInt32 COMMENT 'of rules and tenant mapping',
