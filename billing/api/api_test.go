@@ -30,10 +30,10 @@ import (
 const model = "NVIDIA H100 80GB HBM3"
 
 const insertAnomalySQL = `INSERT INTO anomalies
-(id, kind, cluster, tenant, workload, gpu, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted) VALUES
-('x1', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-01 00:00:00', '2026-03-01 05:00:00', 5, 12.45, 'USD', 'idle for 5 h', 1, 0),
-('x2', 'off_hours_spike', 'c', 'ml', 'w', 'GPU-a', '2026-03-02 00:00:00', '2026-03-02 05:00:00', 5, 12.45, 'USD', 'a spike', 1, 0),
-('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1)`
+(id, kind, cluster, tenant, workload, gpu, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted, user, cause, grade, open, leaves) VALUES
+('x1', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-01 00:00:00', '2026-03-01 05:00:00', 5, 12.45, 'USD', 'idle for 5 h', 1, 0, 'ann', 'parked', 'proven', 1, ['gpu']),
+('x2', 'off_hours_spike', 'c', 'ml', 'w', 'GPU-a', '2026-03-02 00:00:00', '2026-03-02 05:00:00', 5, 12.45, 'USD', 'a spike', 1, 0, '', '', 'proven', 0, []),
+('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1, '', '', 'proven', 0, [])`
 
 // fixture is the API on a small ledger of one tenant, one GPU and one hour.
 type fixture struct {
@@ -142,7 +142,8 @@ func TestAnswers(t *testing.T) {
 			`"active_slice_ms":"25200000","idle_slice_ms":"0","unproven_slice_ms":"0","free_slice_ms":"0","stranded_slice_ms":"0","unhealthy_slice_ms":"0","unobserved_slice_ms":"0","gpu_hours":"1","energy_joules":"1.500"}]}`},
 		"usage by default": {"/api/v1/usage?from=2026-03-01T00:00:00Z&to=2026-03-02", `"by":["tenant"]`},
 		"anomalies": {"/api/v1/anomalies?from=2026-03-01T04:00:00Z&to=2026-03-02", `{"from":"2026-03-01T04:00:00Z","to":"2026-03-02T00:00:00Z","anomalies":[{"id":"x1","kind":"idle_allocation","cluster":"c","tenant":"ml","project":"","workload":"w","node":"","gpu":"GPU-a","leaf":"",` +
-			`"start":"2026-03-01T00:00:00Z","end":"2026-03-01T05:00:00Z","wasted_gpu_hours":"5","wasted_cost":"12.45","currency":"USD","evidence":"idle for 5 h"}]}`},
+			`"start":"2026-03-01T00:00:00Z","end":"2026-03-01T05:00:00Z","wasted_gpu_hours":"5","wasted_cost":"12.45","currency":"USD","evidence":"idle for 5 h",` +
+			`"user":"ann","cause":"parked","grade":"proven","open":true,"leaves":1}]}`},
 		"anomalies of a kind":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&kind=off_hours_spike", `"id":"x2"`},
 		"anomalies of a tenant": {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&tenant=other", `"anomalies":[]`},
 	}
