@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/tables"
 )
 
@@ -68,7 +69,12 @@ func Insert(t testing.TB, db tables.Inserter, hours ...GPUHour) {
 				PlatformEnergyMJ: h.PlatformEnergyMJ, UnattributedMJ: h.UnattributedMJ,
 			},
 		}
-		for _, o := range h.Owners {
+		for i, o := range h.Owners {
+			if o.Idle > 0 { // at a share of the leaf, for the whole hour
+				row.RestOwner, row.RestFrom = append(row.RestOwner, uint16(i)), append(row.RestFrom, 0)
+				row.RestMS, row.RestSliceMS = append(row.RestMS, h.PresentMS), append(row.RestSliceMS, o.Idle)
+				row.RestGrade, row.RestReleased = append(row.RestGrade, uint8(meter.RestProven)), append(row.RestReleased, 0)
+			}
 			free -= int64(o.Active + o.Idle + o.Unproven)
 			row.Leaf, row.Profile, row.ProfileSlices = append(row.Leaf, o.Leaf), append(row.Profile,
 				o.Profile), append(row.ProfileSlices, o.ProfileSlices)
@@ -77,7 +83,7 @@ func Insert(t testing.TB, db tables.Inserter, hours ...GPUHour) {
 			row.Active, row.Idle, row.Unproven = append(row.Active, o.Active), append(row.Idle, o.Idle), append(row.Unproven,
 				o.Unproven)
 			row.Owner, row.Inferred, row.Work = append(row.Owner, 0), append(row.Inferred, 0), append(row.Work, 0)
-			row.EnergyMJ = append(row.EnergyMJ, o.EnergyMJ)
+			row.EnergyMJ, row.Parked = append(row.EnergyMJ, o.EnergyMJ), append(row.Parked, 0)
 		}
 		if free < 0 {
 			t.Fatalf("GPU %s at %s: %d slice-ms more than there are", h.GPU, h.Hour, -free)
