@@ -20,6 +20,7 @@
 // Invariants: flagged hours enter the history as what was expected, so that abuse never
 // becomes usual; those of episodes that are too small to report enter as they were. Hours
 // that nobody observed enter not at all. A series of less than 14 days is judged by the
-// differences of all tenants of its time. A series whose references explain less than
+// differences of all tenants of its time, and its episodes are only suspected, as are those of time that was held
+// without proof of work. A series whose references explain less than
 // MinExplained of its variance has no rhythm, and is not judged.
 package offhours

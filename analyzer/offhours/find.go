@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/analyzer/tail"
 )
@@ -226,7 +228,9 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	var excess, observed, expected float64
 	least := 1.0
 	var waste episode.Waste
+	proven := l.measure == "active"
 	for k, v := range open {
+		proven = proven && !v.Peers
 		excess += v.Observed - v.Expected
 		observed, expected, least = observed+v.Observed, expected+v.Expected, min(least, v.P)
 		l.addWaste(&waste, rates, begin+k, v)
@@ -236,12 +240,16 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	}
 	start := l.first.Add(time.Duration(begin) * time.Hour).UTC()
 	e := episode.Episode{
-		Kind: episode.OffHoursSpike, Cluster: l.cluster, Tenant: l.tenant, Project: l.project, User: l.user,
+		Kind: episode.OffHoursSpike, Grade: episode.Proven, Cluster: l.cluster, Tenant: l.tenant, Project: l.project,
+		User: l.user,
 		Start: start, End: start.Add(time.Duration(len(open)) * time.Hour), WastedGPUHours: waste.GPUHours(),
 	}
-	e.WastedCost, e.Currency = waste.Cost()
+	note := waste.Note()
+	if e.WastedCost, e.Currency = waste.Cost(); !proven {
+		e.Grade, e.WastedCost, e.Currency, note = episode.Suspected, decimal.Zero, "", ""
+	}
 	e.Evidence = fmt.Sprintf("%.1f GPU-hours %s in %d off-hours from %s, %.1f expected; so much or more has a probability of %.2g",
-		observed, l.measure, len(open), start.In(l.cal.zone).Format("Mon 2006-01-02 15:04 MST"), expected, least) + waste.Note()
+		observed, l.measure, len(open), start.In(l.cal.zone).Format("Mon 2006-01-02 15:04 MST"), expected, least) + note
 	return e, true
 }
 
