@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/analyzer"
 	"github.com/gputally/gputally/analyzer/episode"
@@ -25,12 +26,12 @@ import (
 // rates: an H100 costs 3.50 USD until the 10th, then 4 USD.
 type rates struct{}
 
-func (rates) GPUHour(model string, hour time.Time) (decimal.Decimal, string, bool) {
-	rate := "3.50"
-	if !hour.Before(monday.AddDate(0, 0, 8)) {
-		rate = "4"
+func (rates) GPUHour(u *episode.Use) (*big.Rat, string, bool) {
+	rate := big.NewRat(7, 2)
+	if !u.Hour.Before(monday.AddDate(0, 0, 8)) {
+		rate = big.NewRat(4, 1)
 	}
-	return decimal.RequireFromString(rate), "USD", model == "H100"
+	return rate, "USD", u.Model == "H100"
 }
 
 func lines(episodes []episode.Episode) []string {
@@ -179,15 +180,15 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD",
 		"idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
-# HELP gputally_anomaly_open Episodes that have not ended by their cluster's newest hours.
+# HELP gputally_anomaly_open Findings that have not ended by their cluster's newest hours. A pattern's idle allocations count in the pattern.
 # TYPE gputally_anomaly_open gauge
-gputally_anomaly_open{kind="idle_allocation",tenant="ml"} 1
-# HELP gputally_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
+gputally_anomaly_open{kind="idle_allocation",severity="low",tenant="ml"} 1
+# HELP gputally_anomaly_wasted_cost Cost of the wasted GPU-hours at the price book's prices.
 # TYPE gputally_anomaly_wasted_cost gauge
-gputally_anomaly_wasted_cost{currency="USD",kind="idle_allocation",tenant="ml"} 31.5
-# HELP gputally_anomaly_wasted_gpu_hours Wasted GPU-hours of the episodes in the analyzer's window.
+gputally_anomaly_wasted_cost{currency="USD",kind="idle_allocation",severity="low",tenant="ml"} 31.5
+# HELP gputally_anomaly_wasted_gpu_hours Wasted GPU-hours of the findings in the analyzer's window.
 # TYPE gputally_anomaly_wasted_gpu_hours gauge
-gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",tenant="ml"} 9
+gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",severity="low",tenant="ml"} 9
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(open), "gputally_anomaly_open",
 		"gputally_anomaly_wasted_gpu_hours", "gputally_anomaly_wasted_cost"); err != nil {
@@ -289,8 +290,8 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	noted := &asked{DB: db}
 	s, _, registry := newService(t, noted)
 	runOnce(t, s)
-	// Read up to 30 July: the window is 35 days, the reach 31 more.
-	want := []string{"2026-05-25 ", "2026-01-30 GPU-1"}
+	// Read up to 30 July: the window of 35 days begins on 25 June; a pattern of June needs 14 days of May.
+	want := []string{"2026-05-18 ", "2026-01-30 GPU-1"}
 	if diff := cmp.Diff(want, noted.queries); diff != "" {
 		t.Errorf("idle hours read (-want +got):\n%s", diff)
 	}
@@ -361,10 +362,11 @@ func TestAMonthOfAFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 62 {
-		t.Errorf("%d episodes, want %d", len(got), 62)
+	nights := slices.DeleteFunc(slices.Clone(got), func(e episode.Episode) bool { return e.Kind == episode.IdlePattern })
+	if len(nights) != 62 || len(got) != 64 {
+		t.Errorf("%d allocations in %d patterns, want 62 in 2: a month's", len(nights), len(got)-len(nights))
 	}
-	for _, e := range got {
+	for _, e := range nights {
 		if len(e.Leaves) != 7 || e.WastedGPUHours.String() != "9" {
 			t.Errorf("episode of %s: %d leaves, %s GPU-hours, want 7 and 9", e.Start, len(e.Leaves), e.WastedGPUHours)
 		}
@@ -435,8 +437,11 @@ func wantMetric(t *testing.T, registry *prometheus.Registry, name string, want f
 	}
 	for _, f := range families {
 		if f.GetName() == name {
-			m := f.GetMetric()[0]
-			if got := m.GetCounter().GetValue() + m.GetGauge().GetValue(); got != want {
+			var got float64
+			for _, m := range f.GetMetric() {
+				got += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+			if got != want {
 				t.Errorf("%s = %v, want %v", name, got, want)
 			}
 			return

@@ -18,6 +18,7 @@ type Config struct {
 	Window   time.Duration   `yaml:"window"`
 	Idle     idle.Config     `yaml:"idle"`
 	OffHours offhours.Config `yaml:"off_hours"`
+	Alerts   Alerts          `yaml:"alerts"`
 }
 
 // DefaultConfig looks at the last 35 days every five minutes.
@@ -27,6 +28,7 @@ func DefaultConfig() Config {
 		Window:   35 * 24 * time.Hour,
 		Idle:     idle.DefaultConfig(),
 		OffHours: offhours.DefaultConfig(),
+		Alerts:   DefaultAlerts(),
 	}
 }
 
@@ -43,6 +45,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.OffHours.Validate(); err != nil {
 		return fmt.Errorf("off_hours: %w", err)
+	}
+	if err := c.Alerts.Validate(); err != nil {
+		return fmt.Errorf("alerts: %w", err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/analyzer/idle"
 	"github.com/gputally/gputally/analyzer/offhours"
+	"github.com/gputally/gputally/analyzer/pattern"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/tables"
 )
@@ -59,9 +60,21 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	if err != nil {
 		return nil, fmt.Errorf("find off-hours spikes: %w", err)
 	}
-	found := slices.DeleteFunc(append(idles, spikes...), func(e episode.Episode) bool { return !e.Overlaps(from, to) })
+	episode.Sort(idles)
+	found := append(append(pattern.Find(idles, config.OffHours.Zone), idles...), spikes...)
 	episode.Sort(found)
-	return found, nil
+	config.Alerts.rate(found)
+	config.Alerts.let(found)
+	return slices.DeleteFunc(found, func(e episode.Episode) bool { return !e.Overlaps(from, to) }), nil
+}
+
+// idleBegin is from when idle time must be known: a pattern is of a month.
+func idleBegin(from time.Time) time.Time {
+	begin := time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).Add(-pattern.Reach)
+	if long := from.Add(-idleReach); long.Before(begin) {
+		return long
+	}
+	return begin
 }
 
 // findAllIdle reads the range and its reach, and goes further back only for the GPUs
@@ -70,7 +83,7 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
-	begin, end := from.Add(-idleReach), to.Add(idleReach)
+	begin, end := idleBegin(from), to.Add(idleReach)
 	newest, _, err := readNewest(ctx, db, end)
 	if err != nil {
 		return nil, fmt.Errorf("read newest hours: %w", err)
@@ -113,7 +126,7 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 	var row tables.UsageHour
 	err := each(ctx, db, func(rows driver.Rows) error {
 		if err := rows.Scan(&row.Cluster, &row.GPU, &row.Hour, &row.Node, &row.Model, &row.GPUSlices, &row.UntilMS, &row.Leaf,
-			&row.Profile, &row.Tenant, &row.Project, &row.User, &row.Workload, &row.Active, &row.Idle, &row.Parked,
+			&row.Profile, &row.ProfileSlices, &row.Tenant, &row.Project, &row.User, &row.Workload, &row.Active, &row.Idle, &row.Parked,
 			&row.RestOwner, &row.RestFrom, &row.RestMS, &row.RestSliceMS, &row.RestGrade, &row.RestReleased); err != nil {
 			return err
 		}
@@ -138,7 +151,7 @@ func addRow(finder *idle.Finder, row *tables.UsageHour) error {
 		s.Line = n
 		h := idle.Hour{
 			Start: row.Hour.UTC(), UntilMS: int64(row.UntilMS), Node: row.Node, User: row.User[i], Model: row.Model,
-			Slices: row.GPUSlices, Active: row.Active[i], Idle: row.Idle[i],
+			Slices: row.GPUSlices, ProfileSlices: row.ProfileSlices[i], Active: row.Active[i], Idle: row.Idle[i],
 		}
 		if i < len(row.Parked) {
 			h.Parked = row.Parked[i]
@@ -167,8 +180,8 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 	err := each(ctx, db, func(rows driver.Rows) error {
 		var u offhours.Use
 		defer func() { uses = append(uses, u) }()
-		return rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Slices,
-			&u.ActiveSliceMS, &u.HeldSliceMS)
+		return rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Profile, &u.Slices,
+			&u.ProfileSlices, &u.ActiveSliceMS, &u.HeldSliceMS)
 	}, workloadHoursSQL, from, to)
 	if err != nil {
 		return nil, err

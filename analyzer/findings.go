@@ -1,12 +1,16 @@
 package analyzer
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/analyzer/episode"
 )
@@ -34,38 +38,47 @@ func readSight(ctx context.Context, db DB, to time.Time) ([]sight, error) {
 	return clusters, err
 }
 
+// mostTenants is how many tenants the metrics name: those with the dearest findings; the rest is tenant "other".
+const mostTenants = 1000
+
+const otherTenants = "other"
+
 // findings exposes the results of the last successful run. The snapshot is replaced as
 // a whole, so a scrape never mixes two runs.
 type findings struct {
-	open, hours, cost, capacity, unobserved *prometheus.Desc
+	open, alerts, hours, cost, capacity, unobserved *prometheus.Desc
 
 	mu       sync.Mutex
-	totals   map[ownKind]*total
+	totals   map[ofTenant]*total
 	clusters []sight
 }
 
-type ownKind struct {
-	kind   episode.Kind
-	tenant string
+// ofTenant is what findings are summed by.
+type ofTenant struct {
+	kind     episode.Kind
+	tenant   string
+	severity episode.Severity
 }
 
-// total is the sum for one kind and tenant. Floats are for graphs only; amounts of
+// total is the sum for one kind, tenant and severity. Floats are for graphs only; amounts of
 // money are read from the table.
 type total struct {
-	open   int
-	hours  float64
-	costBy map[string]float64 // by currency
+	open, alerts int
+	hours        float64
+	costBy       map[string]float64 // by currency
 }
 
 func newFindings() *findings {
-	labels := []string{"kind", "tenant"}
+	labels := []string{"kind", "tenant", "severity"}
 	return &findings{
 		open: prometheus.NewDesc("gputally_anomaly_open",
-			"Episodes that have not ended by their cluster's newest hours.", labels, nil),
+			"Findings that have not ended by their cluster's newest hours. A pattern's idle allocations count in the pattern.", labels, nil),
+		alerts: prometheus.NewDesc("gputally_anomaly_alerts",
+			"Open findings that the alert budget let through.", labels, nil),
 		hours: prometheus.NewDesc("gputally_anomaly_wasted_gpu_hours",
-			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
+			"Wasted GPU-hours of the findings in the analyzer's window.", labels, nil),
 		cost: prometheus.NewDesc("gputally_anomaly_wasted_cost",
-			"Cost of the wasted GPU-hours at list price.", []string{"kind", "tenant", "currency"}, nil),
+			"Cost of the wasted GPU-hours at the price book's prices.", append(slices.Clone(labels), "currency"), nil),
 		capacity: prometheus.NewDesc("gputally_analyzer_capacity_gpu_hours",
 			"GPU-hours in the inventory in the ledger's newest 24 hours.", []string{"cluster"}, nil),
 		unobserved: prometheus.NewDesc("gputally_analyzer_unobserved_gpu_hours",
@@ -74,13 +87,21 @@ func newFindings() *findings {
 	}
 }
 
-// set replaces the snapshot. An episode is open if it reaches into one of the two
+// set replaces the snapshot. A finding is open if it reaches into one of the two
 // newest hours of its cluster: the newest one may have just begun. Clusters may lag
 // behind each other. A cluster without a newest hour has ended.
 func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time) {
-	totals := map[ownKind]*total{}
-	for _, e := range episodes {
-		key := ownKind{e.Kind, e.Tenant}
+	totals := map[ofTenant]*total{}
+	named := dearest(episodes, mostTenants)
+	for i := range episodes {
+		e := &episodes[i]
+		if e.Parent != "" {
+			continue
+		}
+		key := ofTenant{e.Kind, e.Tenant, e.Severity}
+		if !named[e.Tenant] {
+			key.tenant = otherTenants
+		}
 		t := totals[key]
 		if t == nil {
 			t = &total{costBy: map[string]float64{}}
@@ -88,6 +109,9 @@ func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[
 		}
 		if hour, goesOn := newest[e.Cluster]; goesOn && !e.End.Before(hour) {
 			t.open++
+			if !e.Alerted.IsZero() {
+				t.alerts++
+			}
 		}
 		t.hours += e.WastedGPUHours.InexactFloat64()
 		if e.Currency != "" {
@@ -99,9 +123,31 @@ func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[
 	f.totals, f.clusters = totals, clusters
 }
 
+// dearest are the tenants with the greatest cost, then GPU-hours.
+func dearest(episodes []episode.Episode, most int) map[string]bool {
+	type sum struct {
+		tenant      string
+		cost, hours decimal.Decimal
+	}
+	sums := map[string]sum{}
+	for i := range episodes {
+		e := &episodes[i]
+		s := sums[e.Tenant]
+		sums[e.Tenant] = sum{e.Tenant, s.cost.Add(e.WastedCost), s.hours.Add(e.WastedGPUHours)}
+	}
+	all := slices.SortedFunc(maps.Values(sums), func(a, b sum) int {
+		return cmp.Or(b.cost.Cmp(a.cost), b.hours.Cmp(a.hours), cmp.Compare(a.tenant, b.tenant))
+	})
+	named := map[string]bool{}
+	for _, s := range all[:min(len(all), most)] {
+		named[s.tenant] = true
+	}
+	return named
+}
+
 // Describe implements prometheus.Collector.
 func (f *findings) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{f.open, f.hours, f.cost, f.capacity, f.unobserved} {
+	for _, d := range []*prometheus.Desc{f.open, f.alerts, f.hours, f.cost, f.capacity, f.unobserved} {
 		out <- d
 	}
 }
@@ -114,11 +160,12 @@ func (f *findings) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for key, t := range f.totals {
-		kind := string(key.kind)
-		gauge(f.open, float64(t.open), kind, key.tenant)
-		gauge(f.hours, t.hours, kind, key.tenant)
+		labels := []string{string(key.kind), key.tenant, key.severity.String()}
+		gauge(f.open, float64(t.open), labels...)
+		gauge(f.alerts, float64(t.alerts), labels...)
+		gauge(f.hours, t.hours, labels...)
 		for currency, cost := range t.costBy {
-			gauge(f.cost, cost, kind, key.tenant, currency)
+			gauge(f.cost, cost, append(slices.Clone(labels), currency)...)
 		}
 	}
 	for _, s := range f.clusters {

@@ -73,8 +73,16 @@ func rowOf(e episode.Episode, version uint64) tables.Anomaly {
 		ID: e.ID(), Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
 		User: e.User, Node: e.Node, GPU: e.At().GPU, Leaf: e.At().Leaf, GPUs: gpus, Leaves: leaves, Cause: e.Cause,
 		Grade: string(e.Grade), Open: open, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
-		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Version: version,
+		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Severity: e.Severity.String(), Alerted: latest(e.Alerted, time.Unix(0, 0).UTC()),
+		Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Version: version,
 	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // load returns the published episodes that overlap [from, to), by id.
@@ -85,7 +93,7 @@ func load(ctx context.Context, db DB, from, to time.Time) (map[string]tables.Ano
 		if err := rows.ScanStruct(&row); err != nil {
 			return err
 		}
-		row.Start, row.End = row.Start.UTC(), row.End.UTC()
+		row.Start, row.End, row.Alerted = row.Start.UTC(), row.End.UTC(), row.Alerted.UTC()
 		stored[row.ID] = row
 		return nil
 	}, publishedSQL, to.UTC(), from.UTC())

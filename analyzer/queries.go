@@ -6,7 +6,7 @@ package analyzer
 // heldHoursSQL returns the hours of all GPUs that anybody held, by GPU and hour.
 // Parameters: from, to.
 const heldHoursSQL = `
-SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
+SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, profile_slices, tenant, project, user, workload, active, idle,
   parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ? AND notEmpty(owner)
@@ -14,7 +14,7 @@ ORDER BY cluster, gpu, hour`
 
 // heldHoursOfGPUsSQL returns the same for some GPUs. Parameters: from, to, GPUs.
 const heldHoursOfGPUsSQL = `
-SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, tenant, project, user, workload, active, idle,
+SELECT cluster, gpu, hour, node, model, gpu_slices, until_ms, leaf, profile, profile_slices, tenant, project, user, workload, active, idle,
   parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ? AND notEmpty(owner) AND gpu IN ?
@@ -23,14 +23,14 @@ ORDER BY cluster, gpu, hour`
 // workloadHoursSQL returns the active and held time of every workload by hour and model.
 // Parameters: from, to.
 const workloadHoursSQL = `
-SELECT cluster, tenant, project, user, workload, hour, model, gpu_slices,
+SELECT cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices,
   if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000),
   if(sum(toFloat64(active_slice_ms) + idle_slice_ms + unproven_slice_ms) < 5e14,
     sum(active_slice_ms + idle_slice_ms + unproven_slice_ms), 500000000000000)
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
-GROUP BY cluster, tenant, project, user, workload, hour, model, gpu_slices
-ORDER BY cluster, tenant, project, user, workload, hour, model, gpu_slices`
+GROUP BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices
+ORDER BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices`
 
 // coverageSQL returns the hours of each cluster of which at least half was observed.
 // Parameters: from, to.
@@ -71,7 +71,7 @@ ORDER BY gpu`
 const publishedSQL = `
 SELECT id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end,
     toString(wasted_gpu_hours) AS wasted_gpu_hours, toString(wasted_cost) AS wasted_cost, currency, evidence, user, cause,
-    grade, open, gpus, leaves, version
+    grade, open, gpus, leaves, severity, alerted, parent, observed, expected, score, version
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < ? AND end > ?
 ORDER BY start, id`

@@ -14,6 +14,7 @@ import (
 var csvHeader = []string{
 	"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
 	"start", "end", "wasted_gpu_hours", "wasted_cost", "currency", "cause", "grade", "leaves", "user",
+	"severity", "alerted", "parent",
 }
 
 // WriteCSV writes a header and one row per episode, in the given order. Times are RFC
@@ -43,6 +44,15 @@ func record(e Episode) []string {
 		text(e.At().GPU), text(e.At().Leaf),
 		e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
 		e.WastedGPUHours.String(), e.WastedCost.String(), text(e.Currency),
-		text(e.Cause), text(string(e.Grade)), strconv.Itoa(len(e.Leaves)), text(e.User),
+		text(e.Cause), text(string(e.Grade)), strconv.Itoa(len(e.Leaves)), text(e.User), e.Severity.String(),
+		e.AlertedText(), e.Parent,
 	}
+}
+
+// AlertedText is Alerted as RFC 3339; empty: no alert.
+func (e *Episode) AlertedText() string {
+	if e.Alerted.IsZero() {
+		return ""
+	}
+	return e.Alerted.UTC().Format(time.RFC3339)
 }

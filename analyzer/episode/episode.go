@@ -18,13 +18,15 @@ type Kind string
 const (
 	// IdleAllocation is a leaf held for hours with evidence that no work was done.
 	IdleAllocation Kind = "idle_allocation"
+	// IdlePattern is the idle allocations of one workload, by name, that recur, in one month.
+	IdlePattern Kind = "idle_pattern"
 	// OffHoursSpike is work of a tenant outside its working hours, far above its usual
 	// amount at such times.
 	OffHoursSpike Kind = "off_hours_spike"
 )
 
 // Kinds lists all kinds in the order of reports.
-func Kinds() []Kind { return []Kind{IdleAllocation, OffHoursSpike} }
+func Kinds() []Kind { return []Kind{IdleAllocation, IdlePattern, OffHoursSpike} }
 
 // places is the number of decimal places of wasted GPU-hours and cost, as in the
 // table's Decimal(38, 9).
@@ -51,6 +53,7 @@ type Episode struct {
 	Cause    string // what kind of idle time; empty: the kind says it all
 	Grade    Grade
 	Open     bool // it goes on
+	New      bool // of a tenant, project or user that is not known for long
 	Leaves   []Leaf
 	Cluster  string
 	Tenant   string
@@ -62,9 +65,27 @@ type Episode struct {
 	End      time.Time // UTC, exclusive
 
 	WastedGPUHours decimal.Decimal // rounded once to 9 places
-	WastedCost     decimal.Decimal // at the model's list rate for a whole GPU, 9 places
+	WastedCost     decimal.Decimal // at the tenant's prices before the terms of a month, 9 places; suspected: 0
 	Currency       string          // empty if no rate was known
 	Evidence       string          // why it was found, with its figures
+
+	Known time.Time // of a pattern: the start of the allocation that made it one
+	// Of a spike: GPU-hours, and the probability of so much or more in its rarest hour.
+	Observed, Expected, Score float64
+	Parent                    string // the id of the pattern that it belongs to; empty: none
+	Severity                  Severity
+	Reached                   Reached
+	Alerted                   time.Time // when the alert budget let it through; zero: it waits in the table
+	Waste                     *Waste    // by hour, with the cost that a suspected finding doesn't show
+}
+
+// Wasted sets the wasted time and its cost. Only proven time has a cost.
+func (e *Episode) Wasted(w *Waste) {
+	e.Waste, e.WastedGPUHours = w, w.GPUHours()
+	if e.Grade == Proven {
+		e.WastedCost, e.Currency = w.Cost()
+		e.Evidence += w.Note()
+	}
 }
 
 // At is the only leaf; of several, or of none, it is empty.
@@ -73,6 +94,13 @@ func (e Episode) At() Leaf {
 		return Leaf{}
 	}
 	return e.Leaves[0]
+}
+
+// AddLeaf adds a place, once.
+func (e *Episode) AddLeaf(l Leaf) {
+	if !slices.Contains(e.Leaves, l) {
+		e.Leaves = append(e.Leaves, l)
+	}
 }
 
 // ID is 32 hex digits of the SHA-256 of kind, grade, cluster, tenant, project, workload,
@@ -92,11 +120,11 @@ func (e Episode) ID() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// key is what tells apart the episodes that begin at the same time. The user of an idle
-// allocation may become known later.
+// key is what tells apart the episodes that begin at the same time. The user of idle
+// time may become known later.
 func (e Episode) key() []string {
 	user := e.User
-	if e.Kind == IdleAllocation {
+	if e.Kind != OffHoursSpike {
 		user = ""
 	}
 	return []string{string(e.Kind), string(e.Grade), e.Cluster, e.Tenant, e.Project, e.Workload, user}

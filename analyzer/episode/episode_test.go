@@ -15,12 +15,13 @@ var start = time.Date(2026, 3, 7, 2, 0, 0, 0, time.UTC)
 
 type fixedRates map[string]string // model to "rate currency"
 
-func (r fixedRates) GPUHour(model string, _ time.Time) (decimal.Decimal, string, bool) {
-	rate, currency, ok := strings.Cut(r[model], " ")
+func (r fixedRates) GPUHour(u *Use) (*big.Rat, string, bool) {
+	text, currency, ok := strings.Cut(r[u.Model], " ")
 	if !ok {
-		return decimal.Decimal{}, "", false
+		return nil, "", false
 	}
-	return decimal.RequireFromString(rate), currency, true
+	rate, ok := new(big.Rat).SetString(text)
+	return rate, currency, ok
 }
 
 func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
@@ -62,7 +63,7 @@ func TestWasteIsExactAndRoundedOnce(t *testing.T) {
 	rates := fixedRates{"H100": "3.50 USD"}
 	// Seven times 1/7 of a slice-hour on seven slices: 1/7 GPU-hour exactly.
 	for range 7 {
-		w.Add(rates, "H100", start, GPUHours(3_600_000/7*7/7, 7))
+		w.Add(rates, &Use{Model: "H100", Hour: start}, GPUHours(3_600_000/7*7/7, 7))
 	}
 	exact := new(big.Rat).Mul(GPUHours(3_600_000/7*7/7, 7), big.NewRat(7, 1))
 	if diff := cmp.Diff(exact.FloatString(9), w.GPUHours().String()); diff != "" {
@@ -79,7 +80,7 @@ func TestWasteIsExactAndRoundedOnce(t *testing.T) {
 
 func TestUnknownRateLeavesCostAtZeroAndSaysSo(t *testing.T) {
 	var w Waste
-	w.Add(NoRates{}, "B300", start, big.NewRat(2, 1))
+	w.Add(NoRates{}, &Use{Model: "B300", Hour: start}, big.NewRat(2, 1))
 	cost, currency := w.Cost()
 	if !cost.IsZero() || currency != "" {
 		t.Errorf("cost %s %q: want 0 and no currency", cost, currency)
@@ -92,8 +93,8 @@ func TestUnknownRateLeavesCostAtZeroAndSaysSo(t *testing.T) {
 func TestTwoCurrenciesAreNotAdded(t *testing.T) {
 	var w Waste
 	rates := fixedRates{"H100": "3 USD", "A100": "2 EUR"}
-	w.Add(rates, "H100", start, big.NewRat(2, 1))
-	w.Add(rates, "A100", start, big.NewRat(2, 1))
+	w.Add(rates, &Use{Model: "H100", Hour: start}, big.NewRat(2, 1))
+	w.Add(rates, &Use{Model: "A100", Hour: start}, big.NewRat(2, 1))
 	cost, currency := w.Cost()
 	if diff := cmp.Diff("6 USD 4", cost.String()+" "+currency+" "+w.GPUHours().String()); diff != "" {
 		t.Errorf("cost, currency and hours (-want +got):\n%s", diff)
@@ -121,8 +122,8 @@ func TestWriteCSV(t *testing.T) {
 	if err := WriteCSV(&out, []Episode{e}); err != nil {
 		t.Fatal(err)
 	}
-	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency,cause,grade,leaves,user\n" +
-		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD,parked,proven,1,\n"
+	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency,cause,grade,leaves,user,severity,alerted,parent\n" +
+		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD,parked,proven,1,,info,,\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("csv (-want +got):\n%s", diff)
 	}

@@ -1,6 +1,8 @@
 package episode
 
 import (
+	"cmp"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -9,54 +11,115 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Rates gives the list price of a whole GPU-hour of a model in the UTC hour that
-// begins at hour. ok is false if no price is known.
+// Use is held time of one price.
+type Use struct {
+	Hour                  time.Time // the start of the UTC hour
+	Tenant                string
+	Model                 string
+	Profile               string // of MIG; empty: a whole GPU
+	Slices, ProfileSlices uint16 // compute slices of one GPU and of the profile
+	Idle                  bool   // its bucket is idle: the price book may add a surcharge
+}
+
+// Rates gives the price of a GPU-hour as the tenant's invoice has it before tiers, discounts and other terms of a
+// month: the model's list rate or the profile's own price, and the idle surcharge. ok is false if no price is known.
 type Rates interface {
-	GPUHour(model string, hour time.Time) (rate decimal.Decimal, currency string, ok bool)
+	GPUHour(u *Use) (rate *big.Rat, currency string, ok bool)
 }
 
 // NoRates has no prices: every cost stays zero, and the evidence says so.
 type NoRates struct{}
 
 // GPUHour never knows a rate.
-func (NoRates) GPUHour(string, time.Time) (decimal.Decimal, string, bool) {
-	return decimal.Decimal{}, "", false
+func (NoRates) GPUHour(*Use) (*big.Rat, string, bool) { return nil, "", false }
+
+// Amount is wasted time and its cost, without rounding.
+type Amount struct{ GPUHours, Cost big.Rat }
+
+// Add adds another amount.
+func (a *Amount) Add(b *Amount) {
+	a.GPUHours.Add(&a.GPUHours, &b.GPUHours)
+	a.Cost.Add(&a.Cost, &b.Cost)
 }
 
-// Waste adds up wasted GPU-hours and their list cost without rounding. The zero value
-// is empty.
+// Waste adds up wasted GPU-hours and their cost, by UTC hour. The zero value is empty.
 type Waste struct {
-	hours    big.Rat
-	cost     big.Rat
+	hours    map[time.Time]*Amount
 	currency string
 	unpriced []string
 }
 
-// Add adds gpuHours of a model in the given hour. Time without a rate, or priced in
-// another currency than earlier time, adds no cost, because a sum of two currencies
-// has no meaning; Note names its model.
-func (w *Waste) Add(rates Rates, model string, hour time.Time, gpuHours *big.Rat) {
-	w.hours.Add(&w.hours, gpuHours)
+// Add adds GPU-hours of one use. Time without a rate, or priced in another currency than earlier time, adds no cost,
+// because a sum of two currencies has no meaning; Note names its model.
+func (w *Waste) Add(rates Rates, u *Use, gpuHours *big.Rat) {
 	if gpuHours.Sign() == 0 {
 		return
 	}
-	rate, currency, ok := rates.GPUHour(model, hour)
+	a := w.at(u.Hour)
+	a.GPUHours.Add(&a.GPUHours, gpuHours)
+	rate, currency, ok := rates.GPUHour(u)
 	if !ok || (w.currency != "" && w.currency != currency) {
-		if !slices.Contains(w.unpriced, model) {
-			w.unpriced = append(w.unpriced, model)
+		if !slices.Contains(w.unpriced, u.Model) {
+			w.unpriced = append(w.unpriced, u.Model)
 		}
 		return
 	}
 	w.currency = currency
-	w.cost.Add(&w.cost, new(big.Rat).Mul(gpuHours, rate.Rat()))
+	a.Cost.Add(&a.Cost, new(big.Rat).Mul(gpuHours, rate))
+}
+
+func (w *Waste) at(hour time.Time) *Amount {
+	if w.hours == nil {
+		w.hours = map[time.Time]*Amount{}
+	}
+	a := w.hours[hour]
+	if a == nil {
+		a = &Amount{}
+		w.hours[hour] = a
+	}
+	return a
+}
+
+// AddAll adds another waste of the same currency.
+func (w *Waste) AddAll(other *Waste) {
+	w.currency = cmp.Or(w.currency, other.currency)
+	for hour, a := range other.hours {
+		w.at(hour).Add(a)
+	}
+}
+
+// Between is the sum of the UTC hours that begin in [from, to).
+func (w *Waste) Between(from, to time.Time) (sum Amount) {
+	for hour, a := range w.hours {
+		if !hour.Before(from) && hour.Before(to) {
+			sum.Add(a)
+		}
+	}
+	return sum
+}
+
+// Hours are the UTC hours with waste, ascending.
+func (w *Waste) Hours() []time.Time { return slices.SortedFunc(maps.Keys(w.hours), time.Time.Compare) }
+
+// total is the sum of all hours.
+func (w *Waste) total() (sum Amount) {
+	for _, a := range w.hours {
+		sum.Add(a)
+	}
+	return sum
 }
 
 // GPUHours is the sum, rounded once to 9 places.
-func (w *Waste) GPUHours() decimal.Decimal { return round(&w.hours) }
+func (w *Waste) GPUHours() decimal.Decimal {
+	sum := w.total()
+	return round(&sum.GPUHours)
+}
 
-// Cost is the list cost and its currency. Without any rate it is zero and the currency
-// is empty.
-func (w *Waste) Cost() (decimal.Decimal, string) { return round(&w.cost), w.currency }
+// Cost is the cost, rounded once to 9 places, and its currency. Without any rate it is zero and the currency is empty.
+func (w *Waste) Cost() (decimal.Decimal, string) {
+	sum := w.total()
+	return round(&sum.Cost), w.currency
+}
 
 // Note is a clause for the evidence, or "" if all time had a rate.
 func (w *Waste) Note() string {

@@ -82,20 +82,21 @@ func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode
 		Project: first.Project, Workload: first.Workload, User: last.User, Node: last.Node, Start: first.From, End: end,
 	}
 	if first.Grade != meter.RestProven {
-		e.Grade, rates = episode.Suspected, episode.NoRates{}
+		e.Grade = episode.Suspected
 	}
 	var waste episode.Waste
 	times := map[string]uint64{} // by cause, in slice-ms
 	for i := range runs {
 		r := &runs[i]
 		for _, p := range r.Parts {
-			waste.Add(rates, p.Model, p.Hour, episode.GPUHours(p.SliceMS, p.Slices))
+			waste.Add(rates, &episode.Use{
+				Hour: p.Hour, Tenant: r.Tenant, Model: p.Model, Profile: r.Profile, Slices: p.Slices,
+				ProfileSlices: p.ProfileSlices, Idle: e.Grade == episode.Proven,
+			}, episode.GPUHours(p.SliceMS, p.Slices))
 		}
 		times[r.cause()] += r.sliceMS()
 		e.Open = e.Open || r.Open
-		if leaf := (episode.Leaf{GPU: r.GPU, Leaf: r.Leaf}); !slices.Contains(e.Leaves, leaf) {
-			e.Leaves = append(e.Leaves, leaf)
-		}
+		e.AddLeaf(episode.Leaf{GPU: r.GPU, Leaf: r.Leaf})
 	}
 	for _, cause := range []string{NeverStarted, Finished, Parked, Resting} {
 		if e.Cause == "" || times[cause] > times[e.Cause] {
@@ -103,11 +104,8 @@ func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode
 		}
 	}
 	e.WastedGPUHours = waste.GPUHours()
-	e.WastedCost, e.Currency = waste.Cost()
 	e.Evidence = evidence(runs, &e)
-	if e.Grade == episode.Proven {
-		e.Evidence += waste.Note()
-	}
+	e.Wasted(&waste)
 	return e
 }
 

@@ -49,22 +49,24 @@ func (s Series) String() string {
 
 // Hour is the ledger's time of one series in one UTC hour; amounts in slice-ms.
 type Hour struct {
-	Start        time.Time // UTC
-	UntilMS      int64     // the part that the ledger has counted
-	Node, User   string
-	Model        string
-	Slices       uint16 // of one GPU: what slice-ms are divided by
-	Active, Idle uint64
-	Parked       uint64 // of Idle: with an open CUDA context
-	Rest         []meter.RestRun
+	Start         time.Time // UTC
+	UntilMS       int64     // the part that the ledger has counted
+	Node, User    string
+	Model         string
+	Slices        uint16 // of one GPU: what slice-ms are divided by
+	ProfileSlices uint16 // of the leaf's profile
+	Active, Idle  uint64
+	Parked        uint64 // of Idle: with an open CUDA context
+	Rest          []meter.RestRun
 }
 
 // Part is what a run has in one hour.
 type Part struct {
-	Hour    time.Time
-	Model   string
-	Slices  uint16
-	SliceMS uint64
+	Hour          time.Time
+	Model         string
+	Slices        uint16
+	ProfileSlices uint16
+	SliceMS       uint64
 }
 
 // Run is a stretch of a hold without work.
@@ -173,7 +175,7 @@ func (run *Run) add(h *Hour, r meter.RestRun, to time.Time) {
 	run.Rest += time.Duration(r.ToMS-r.FromMS) * time.Millisecond
 	n := len(run.Parts)
 	if n == 0 || !run.Parts[n-1].Hour.Equal(h.Start) {
-		run.Parts = append(run.Parts, Part{Hour: h.Start, Model: h.Model, Slices: h.Slices})
+		run.Parts = append(run.Parts, Part{Hour: h.Start, Model: h.Model, Slices: h.Slices, ProfileSlices: h.ProfileSlices})
 		n++
 	}
 	run.Parts[n-1].SliceMS += uint64(r.SliceMS)

@@ -56,8 +56,10 @@ func randomSlots(rng *rand.Rand, n int, slot time.Duration) []slotState {
 		if rng.IntN(2) == 0 {
 			s = idle
 		}
-		length := time.Duration(rng.ExpFloat64() * float64([]time.Duration{time.Minute, 20 * time.Minute, time.Hour,
-			3 * time.Hour}[rng.IntN(4)]))
+		length := time.Duration(rng.ExpFloat64() * float64([]time.Duration{
+			time.Minute, 20 * time.Minute, time.Hour,
+			3 * time.Hour,
+		}[rng.IntN(4)]))
 		for range 1 + int(length/slot) {
 			out = append(out, s)
 		}
@@ -98,7 +100,8 @@ func ledgerHours(t *testing.T, slots []slotState, slotMS int64) (hours []Hour) {
 		in.GPUs = map[string]map[string][]meter.Record{
 			"g": {"n": slices.DeleteFunc(slices.Clone(records), func(r meter.Record) bool {
 				return r.StartMS < start-meter.GapMaxMS || r.StartMS >= start+meter.HourMS+meter.GapMaxMS
-			})}}
+			})},
+		}
 		res, err := meter.Hour(in, inv)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Config has the thresholds.
@@ -50,8 +51,11 @@ func (c Config) Validate() error {
 		name            string
 		value, from, to float64
 	}{
-		{"p", c.P, 1e-9, 0.1}, {"hysteresis_p", c.HysteresisP, c.P, 0.5}, {"min_rise", c.MinRise, 0.01, 1e6},
-		{"min_gpu_hours", c.MinGPUHours, 0.01, 1e6}, {"min_explained", c.MinExplained, 0, 0.99},
+		{"p", c.P, 1e-9, 0.1},
+		{"hysteresis_p", c.HysteresisP, c.P, 0.5},
+		{"min_rise", c.MinRise, 0.01, 1e6},
+		{"min_gpu_hours", c.MinGPUHours, 0.01, 1e6},
+		{"min_explained", c.MinExplained, 0, 0.99},
 	} {
 		if !(f.value >= f.from && f.value <= f.to) {
 			return fmt.Errorf("%s %v: want %v to %v", f.name, f.value, f.from, f.to)
@@ -79,6 +83,15 @@ func (c Config) calendarOf(tenant string) Calendar {
 		own.MakeUp = c.Calendar.MakeUp
 	}
 	return own
+}
+
+// Zone is the time zone of a tenant's calendar.
+func (c Config) Zone(tenant string) *time.Location {
+	zone, err := time.LoadLocation(c.calendarOf(tenant).Zone)
+	if err != nil {
+		return time.UTC // Validate refuses it
+	}
+	return zone
 }
 
 // calendarFor shares the default calendar between tenants.

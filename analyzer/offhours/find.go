@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/analyzer/tail"
 )
@@ -19,8 +17,9 @@ import (
 type Use struct {
 	Cluster, Tenant, Project, User, Workload string
 	Start                                    time.Time
-	Model                                    string
+	Model, Profile                           string
 	Slices                                   uint16 // of one GPU: what slice-ms are divided by
+	ProfileSlices                            uint16
 	ActiveSliceMS, HeldSliceMS               uint64
 }
 
@@ -228,9 +227,9 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	var excess, observed, expected float64
 	least := 1.0
 	var waste episode.Waste
-	proven := l.measure == "active"
+	proven, peers := l.measure == "active", false
 	for k, v := range open {
-		proven = proven && !v.Peers
+		proven, peers = proven && !v.Peers, peers || v.Peers
 		excess += v.Observed - v.Expected
 		observed, expected, least = observed+v.Observed, expected+v.Expected, min(least, v.P)
 		l.addWaste(&waste, rates, begin+k, v)
@@ -241,15 +240,15 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	start := l.first.Add(time.Duration(begin) * time.Hour).UTC()
 	e := episode.Episode{
 		Kind: episode.OffHoursSpike, Grade: episode.Proven, Cluster: l.cluster, Tenant: l.tenant, Project: l.project,
-		User: l.user,
-		Start: start, End: start.Add(time.Duration(len(open)) * time.Hour), WastedGPUHours: waste.GPUHours(),
+		User: l.user, Start: start, End: start.Add(time.Duration(len(open)) * time.Hour), New: peers,
+		Observed: observed, Expected: expected, Score: least,
 	}
-	note := waste.Note()
-	if e.WastedCost, e.Currency = waste.Cost(); !proven {
-		e.Grade, e.WastedCost, e.Currency, note = episode.Suspected, decimal.Zero, "", ""
+	if !proven {
+		e.Grade = episode.Suspected
 	}
 	e.Evidence = fmt.Sprintf("%.1f GPU-hours %s in %d off-hours from %s, %.1f expected; so much or more has a probability of %.2g",
-		observed, l.measure, len(open), start.In(l.cal.zone).Format("Mon 2006-01-02 15:04 MST"), expected, least) + note
+		observed, l.measure, len(open), start.In(l.cal.zone).Format("Mon 2006-01-02 15:04 MST"), expected, least)
+	e.Wasted(&waste)
 	return e, true
 }
 
@@ -262,6 +261,8 @@ func (l *line) addWaste(waste *episode.Waste, rates episode.Rates, i int, v Verd
 	}
 	for _, u := range l.hours[i] {
 		part := episode.GPUHours(l.amount(&u), u.Slices)
-		waste.Add(rates, u.Model, u.Start, part.Mul(part, share))
+		waste.Add(rates, &episode.Use{
+			Hour: u.Start, Tenant: u.Tenant, Model: u.Model, Profile: u.Profile, Slices: u.Slices, ProfileSlices: u.ProfileSlices,
+		}, part.Mul(part, share))
 	}
 }

@@ -58,7 +58,6 @@ type Verdict struct {
 type Series struct {
 	config  Config
 	cal     *calendar
-	first   time.Time
 	hours   []hour // the newest at the end, at most memory + one week
 	count   int    // all that were added
 	carried map[string]float64

@@ -20,7 +20,7 @@ var anomaliesSQL string
 type anomaliesInput struct {
 	Paged
 	RangeInput
-	Kind   string `query:"kind" enum:"idle_allocation,off_hours_spike" doc:"Only this kind"`
+	Kind   string `query:"kind" enum:"idle_allocation,idle_pattern,off_hours_spike" doc:"Only this kind"`
 	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of episodes on a page"`
 }
@@ -45,7 +45,7 @@ type anomaly struct {
 	Start          string `json:"start" format:"date-time"`
 	End            string `json:"end" format:"date-time"`
 	WastedGPUHours string `json:"wasted_gpu_hours"`
-	WastedCost     string `json:"wasted_cost" doc:"Cost at list price; 0 if currency is empty, because no price is known"`
+	WastedCost     string `json:"wasted_cost" doc:"Cost at the price book's prices before the terms of a month; 0 if currency is empty, because no price is known"`
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
 	User           string `json:"user"`
@@ -54,7 +54,14 @@ type anomaly struct {
 	Open           bool   `json:"open" doc:"It goes on"`
 	Leaves         uint64 `json:"leaves" doc:"Number of leaves; gpu and leaf are empty unless it is one"`
 
-	start, end time.Time
+	Severity string  `json:"severity" doc:"By cost per day: info, low, medium, high or critical"`
+	Alerted  string  `json:"alerted,omitempty" format:"date-time" doc:"When the alert budget let it through; absent: it waits in the table"`
+	Parent   string  `json:"parent,omitempty" doc:"ID of the pattern that this allocation belongs to"`
+	Observed float64 `json:"observed" doc:"Of a spike: GPU-hours"`
+	Expected float64 `json:"expected" doc:"Of a spike: GPU-hours"`
+	Score    float64 `json:"score" doc:"Of a spike: probability of so much or more in its rarest hour"`
+
+	start, end, alerted time.Time
 }
 
 func (n *anomaly) fields() []any {
@@ -62,6 +69,7 @@ func (n *anomaly) fields() []any {
 		&n.ID, &n.Kind, &n.Cluster, &n.Tenant, &n.Project, &n.Workload, &n.Node, &n.GPU, &n.Leaf,
 		&n.start, &n.end, &n.WastedGPUHours, &n.WastedCost, &n.Currency, &n.Evidence,
 		&n.User, &n.Cause, &n.Grade, &n.Open, &n.Leaves,
+		&n.Severity, &n.alerted, &n.Parent, &n.Observed, &n.Expected, &n.Score,
 	}
 }
 
@@ -92,7 +100,10 @@ func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*list[anom
 		return nil, a.problem(ctx, err)
 	}
 	for i := range found {
-		found[i].Start, found[i].End = rfc3339(found[i].start), rfc3339(found[i].end)
+		n := &found[i]
+		if n.Start, n.End = rfc3339(n.start), rfc3339(n.end); n.alerted.Unix() > 0 {
+			n.Alerted = rfc3339(n.alerted)
+		}
 	}
 	page := cut(&in.Paged, in.Limit, found, (*anomaly).key)
 	body := anomaliesBody{From: rfc3339(from), To: rfc3339(to), Anomalies: page.items, Next: page.next}

@@ -143,7 +143,7 @@ func TestAnswers(t *testing.T) {
 		"usage by default": {"/api/v1/usage?from=2026-03-01T00:00:00Z&to=2026-03-02", `"by":["tenant"]`},
 		"anomalies": {"/api/v1/anomalies?from=2026-03-01T04:00:00Z&to=2026-03-02", `{"from":"2026-03-01T04:00:00Z","to":"2026-03-02T00:00:00Z","anomalies":[{"id":"x1","kind":"idle_allocation","cluster":"c","tenant":"ml","project":"","workload":"w","node":"","gpu":"GPU-a","leaf":"",` +
 			`"start":"2026-03-01T00:00:00Z","end":"2026-03-01T05:00:00Z","wasted_gpu_hours":"5","wasted_cost":"12.45","currency":"USD","evidence":"idle for 5 h",` +
-			`"user":"ann","cause":"parked","grade":"proven","open":true,"leaves":1}]}`},
+			`"user":"ann","cause":"parked","grade":"proven","open":true,"leaves":1,"severity":"","observed":0,"expected":0,"score":0}]}`},
 		"anomalies of a kind":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&kind=off_hours_spike", `"id":"x2"`},
 		"anomalies of a tenant": {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&tenant=other", `"anomalies":[]`},
 	}

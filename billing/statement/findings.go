@@ -66,7 +66,8 @@ func (e *episode) fields() []any {
 }
 
 // kindTitles are the titles of the kinds of findings.
-var kindTitles = map[string]string{"idle_allocation": "Idle allocation", "off_hours_spike": "Off-hours spike"}
+var kindTitles = map[string]string{"idle_allocation": "Idle allocation", "idle_pattern": "Recurring idle time",
+	"off_hours_spike": "Off-hours spike"}
 
 // Title is the title of the kind.
 func (e episode) Title() string {

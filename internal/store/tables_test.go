@@ -42,6 +42,8 @@ func fillRandomly(rng *rand.Rand, v reflect.Value) {
 		v.SetUint(rng.Uint64N(60_000))
 	case v.CanUint():
 		v.SetUint(rng.Uint64N(1 << 31))
+	case v.CanFloat():
+		v.SetFloat(rng.NormFloat64())
 	case v.Kind() == reflect.Int8: // an enum
 		v.SetInt(1 + rng.Int64N(4))
 	default:

@@ -146,6 +146,8 @@ func newColumn(f reflect.StructField) *column {
 		return pair[int32](new(proto.ColInt32))
 	case int64:
 		return pair[int64](new(proto.ColInt64))
+	case float64:
+		return pair[float64](new(proto.ColFloat64))
 	case []string:
 		return pair[[]string](new(proto.ColStr).Array())
 	case []uint8:

@@ -94,8 +94,8 @@ type Retirement struct {
 
 // Anomaly is a finding of the analyzer.
 type Anomaly struct {
-	ID             string    `ch:"id" sql:"String COMMENT 'hash of kind, cluster, gpu, leaf, owner or tenant, start'"`
-	Kind           string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'idle_allocation, off_hours_spike'"`
+	ID             string    `ch:"id" sql:"String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, start'"`
+	Kind           string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike'"`
 	Cluster        string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Tenant         string    `ch:"tenant" sql:"LowCardinality(String)"`
 	Project        string    `ch:"project" sql:"LowCardinality(String)"`
@@ -113,6 +113,12 @@ type Anomaly struct {
 	Cause          string    `ch:"cause" sql:"LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle'"`
 	Grade          string    `ch:"grade" sql:"LowCardinality(String) COMMENT 'proven, suspected'"`
 	Open           uint8     `ch:"open" sql:"UInt8 COMMENT '1: it goes on'"`
+	Severity       string    `ch:"severity" sql:"LowCardinality(String) COMMENT 'info, low, medium, high, critical: by cost per day'"`
+	Alerted        time.Time `ch:"alerted" sql:"DateTime('UTC') COMMENT 'when the alert budget let it through; 1970-01-01: not'"`
+	Parent         string    `ch:"parent" sql:"String COMMENT 'id of the pattern that it belongs to'"`
+	Observed       float64   `ch:"observed" sql:"Float64 COMMENT 'of a spike: GPU-hours'"`
+	Expected       float64   `ch:"expected" sql:"Float64 COMMENT 'of a spike: GPU-hours'"`
+	Score          float64   `ch:"score" sql:"Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour'"`
 	GPUs           []string  `ch:"gpus" sql:"Array(String) COMMENT 'with leaves: the places it is about'"`
 	Leaves         []string  `ch:"leaves" sql:"Array(String)"`
 	Version        uint64    `ch:"version" sql:"UInt64"`

@@ -2,11 +2,11 @@ package app
 
 import (
 	"context"
+	"math/big"
 	"sync/atomic"
 	"time"
 
-	"github.com/shopspring/decimal"
-
+	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/billing/api"
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/projection"
@@ -32,18 +32,31 @@ func (p *Pipeline) explain(ctx context.Context, q *api.Explanation, hour time.Ti
 	return listprice.Explanation{Explanation: e, Price: listprice.Of(book, e, request)}, nil
 }
 
-// ListRates gives the analyzer the list prices of the book in force.
+// ListRates gives the analyzer the prices of the book in force.
 type ListRates struct{ InForce func() *prices.Book }
 
-// GPUHour is the model's list rate in the version in force at hour.
-func (r ListRates) GPUHour(model string, hour time.Time) (rate decimal.Decimal, currency string, ok bool) {
+// GPUHour is what a GPU-hour costs the tenant in the version in force at the hour, before the terms of a month: the
+// model's list rate, or the profile's own price, and the surcharge on idle time.
+func (r ListRates) GPUHour(u *episode.Use) (rate *big.Rat, currency string, ok bool) {
 	book := r.InForce()
-	i := book.At(hour)
+	i := book.At(u.Hour)
 	if i < 0 {
-		return rate, "", false
+		return nil, "", false
 	}
-	m, ok := book.Versions[i].Models[model]
-	return m.GPUHour, book.Currency, ok
+	version := &book.Versions[i]
+	model, ok := version.Models[u.Model]
+	if !ok {
+		return nil, "", false
+	}
+	rate = model.GPUHour.Rat()
+	if own, priced := model.Profiles[u.Profile]; priced && u.ProfileSlices > 0 {
+		rate = own.Rat()
+		rate.Mul(rate, big.NewRat(int64(max(u.Slices, 1)), int64(u.ProfileSlices)))
+	}
+	if u.Idle {
+		rate.Add(rate, new(big.Rat).Mul(model.GPUHour.Rat(), version.IdleSurcharge.Rat()))
+	}
+	return rate, book.Currency, true
 }
 
 // Book is the price book in force, as ClickHouse knows it: the one published

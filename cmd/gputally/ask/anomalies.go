@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]episode.Episode, error) {
@@ -47,13 +48,13 @@ func printAnomalies(s *cli.Session, found []episode.Episode) error {
 func anomaliesExact(found []episode.Episode) cli.Table {
 	t := cli.Table{Columns: cli.Columns("id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
 		"start", "end", "wasted_gpu_hours exact", "wasted_cost exact", "currency", "cause", "grade", "leaves number",
-		"user", "evidence")}
+		"user", "severity", "alerted", "parent", "evidence")}
 	for _, e := range found {
 		t.Rows = append(t.Rows, []string{
 			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.At().GPU, e.At().Leaf,
 			e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
 			e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency, e.Cause, string(e.Grade),
-			strconv.Itoa(len(e.Leaves)), e.User, e.Evidence,
+			strconv.Itoa(len(e.Leaves)), e.User, e.Severity.String(), e.AlertedText(), e.Parent, e.Evidence,
 		})
 	}
 	return t
@@ -61,11 +62,15 @@ func anomaliesExact(found []episode.Episode) cli.Table {
 
 // anomaliesShown leaves out what a line of a terminal has no room for.
 func anomaliesShown(found []episode.Episode) cli.Table {
-	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload", "node", "start", "end",
+	t := cli.Table{Columns: cli.Columns("severity", "alerted", "kind", "tenant", "workload", "start", "end",
 		"gpu_hours number", "cost number", "currency")}
 	for _, e := range found {
+		alerted := ""
+		if !e.Alerted.IsZero() {
+			alerted = e.Alerted.UTC().Format("01-02 15:04")
+		}
 		t.Rows = append(t.Rows, []string{
-			string(e.Kind), e.Tenant, e.Workload, e.Node,
+			e.Severity.String(), alerted, string(e.Kind), e.Tenant, e.Workload,
 			e.Start.UTC().Format("2006-01-02 15:04"), e.End.UTC().Format("2006-01-02 15:04"),
 			cli.Grouped(cli.Fixed(e.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(e.WastedCost.String(), 2)), e.Currency,
 		})
@@ -73,8 +78,9 @@ func anomaliesShown(found []episode.Episode) cli.Table {
 	return t
 }
 
-// Anomalies prints the episodes of a kind and of a tenant; empty: all.
-func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
+// Anomalies prints the findings of a kind and of a tenant; empty: all. A table leaves out the allocations that a
+// pattern sums up, unless all is set.
+func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string, all bool) error {
 	return app.WithStore(ctx, s, func(a *app.Access) error {
 		found, err := findAnomalies(ctx, a, &s.Range)
 		if err != nil {
@@ -83,8 +89,18 @@ func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
 		found = slices.DeleteFunc(found, func(e episode.Episode) bool {
 			return kind != "" && e.Kind != episode.Kind(kind) || tenant != "" && e.Tenant != tenant
 		})
-		if err := printAnomalies(s, found); err != nil || len(found) > 0 {
+		shown := found
+		if !all && s.Format == cli.AsTable {
+			shown = slices.DeleteFunc(slices.Clone(found), func(e episode.Episode) bool { return e.Parent != "" })
+		}
+		if err := printAnomalies(s, shown); err != nil {
 			return err
+		}
+		if hidden := len(found) - len(shown); hidden > 0 {
+			s.Sayf("%s that the patterns sum up: see --all", plural.Of(hidden, "allocation"))
+		}
+		if len(found) > 0 {
+			return nil
 		}
 		return app.SayNothing(ctx, s, a, s.Range.String())
 	})

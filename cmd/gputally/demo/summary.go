@@ -107,12 +107,16 @@ func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
-	kinds := map[episode.Kind]int{}
+	kinds, alerts := map[episode.Kind]int{}, 0
 	for _, e := range found {
-		kinds[e.Kind]++
+		if kinds[e.Kind]++; !e.Alerted.IsZero() {
+			alerts++
+		}
 	}
-	return d.table(fmt.Sprintf("Worst anomalies (idle allocations: %d, off-hours spikes: %d)",
-		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
+	found = slices.DeleteFunc(found, func(e episode.Episode) bool { return e.Parent != "" })
+	return d.table(fmt.Sprintf("Worst findings (idle allocations: %d, patterns of them: %d, off-hours spikes: %d; alerts: %d)",
+		kinds[episode.IdleAllocation], kinds[episode.IdlePattern], kinds[episode.OffHoursSpike], alerts),
+		worstTable(worstOf(found, worstAnomalies)))
 }
 
 // worstOf keeps the most wasteful of each kind, so that one kind can't hide

@@ -290,8 +290,8 @@ ORDER BY (cluster, gpu, at);
 
 CREATE TABLE IF NOT EXISTS anomalies
 (
-    id String COMMENT 'hash of kind, cluster, gpu, leaf, owner or tenant, start',
-    kind LowCardinality(String) COMMENT 'idle_allocation, off_hours_spike',
+    id String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, start',
+    kind LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike',
     cluster LowCardinality(String),
     tenant LowCardinality(String),
     project LowCardinality(String),
@@ -309,6 +309,12 @@ CREATE TABLE IF NOT EXISTS anomalies
     cause LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle',
     grade LowCardinality(String) COMMENT 'proven, suspected',
     open UInt8 COMMENT '1: it goes on',
+    severity LowCardinality(String) COMMENT 'info, low, medium, high, critical: by cost per day',
+    alerted DateTime('UTC') COMMENT 'when the alert budget let it through; 1970-01-01: not',
+    parent String COMMENT 'id of the pattern that it belongs to',
+    observed Float64 COMMENT 'of a spike: GPU-hours',
+    expected Float64 COMMENT 'of a spike: GPU-hours',
+    score Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour',
     gpus Array(String) COMMENT 'with leaves: the places it is about',
     leaves Array(String),
     version UInt64,

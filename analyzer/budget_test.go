@@ -1,0 +1,162 @@
+package analyzer
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gputally/gputally/analyzer/episode"
+)
+
+var monday = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+// spend is a finding that wastes an amount in each hour from a start.
+func spend(tenant, workload string, start time.Time, hours int, perHour int64) episode.Episode {
+	e := episode.Episode{
+		Kind: episode.IdleAllocation, Grade: episode.Proven, Tenant: tenant, Workload: workload, Start: start,
+		End: start.Add(time.Duration(hours) * time.Hour),
+	}
+	var w episode.Waste
+	for h := range hours {
+		w.Add(flatRate{}, &episode.Use{Hour: start.Add(time.Duration(h) * time.Hour)}, big.NewRat(perHour, 1))
+	}
+	e.Wasted(&w)
+	return e
+}
+
+// flatRate prices a GPU-hour at one.
+type flatRate struct{}
+
+func (flatRate) GPUHour(*episode.Use) (*big.Rat, string, bool) { return big.NewRat(1, 1), "USD", true }
+
+// alertsOf names the findings that were let through, with hour and severity.
+func alertsOf(a Alerts, episodes ...episode.Episode) []string {
+	a.rate(episodes)
+	a.let(episodes)
+	out := []string{}
+	for _, e := range episodes {
+		if !e.Alerted.IsZero() {
+			out = append(out, fmt.Sprintf("%s at %g as %s", e.Workload, e.Alerted.Sub(monday).Hours(), e.Reached.At(e.Alerted)))
+		}
+	}
+	return out
+}
+
+func TestAlertsComeWhenACostPerDayIsReached(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		of   []episode.Episode
+		want []string
+	}{
+		{"cheap", []episode.Episode{spend("a", "w", monday, 4, 1)}, []string{}},
+		{"cheap, then usual for a day", []episode.Episode{spend("a", "w", monday, 240, 2)}, []string{"w at 3 as low"}},
+		{"as soon as 50 are spent", []episode.Episode{spend("a", "w", monday, 20, 3)}, []string{"w at 2 as low"}},
+		{"a tenant's second one waits", []episode.Episode{
+			spend("a", "first", monday, 48, 2), spend("a", "second", monday.Add(time.Hour), 48, 2),
+		}, []string{"first at 3 as low"}},
+		{"and comes when a week has passed", []episode.Episode{
+			spend("a", "first", monday, 48, 2), spend("a", "second", monday.Add(time.Hour), 200, 2),
+		}, []string{"first at 3 as low", "second at 171 as low"}},
+		{"one that is more severe comes at once", []episode.Episode{
+			spend("a", "first", monday, 48, 60), spend("a", "second", monday.Add(time.Hour), 24, 100),
+		}, []string{"first at 1 as medium", "second at 6 as high"}},
+		{"one that becomes more severe comes then", []episode.Episode{
+			spend("a", "first", monday, 48, 10), spend("a", "second", monday.Add(time.Hour), 48, 10),
+		}, []string{"first at 1 as low", "second at 6 as medium"}},
+		{"another tenant's comes", []episode.Episode{
+			spend("a", "first", monday, 48, 10), spend("b", "second", monday.Add(time.Hour), 48, 10),
+		}, []string{"first at 1 as low", "second at 2 as low"}},
+		{"the dearest of one time comes first", []episode.Episode{
+			spend("a", "cheap", monday, 48, 60), spend("a", "dear", monday, 48, 600),
+		}, []string{"dear at 1 as high"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, alertsOf(DefaultAlerts(), test.of...)); diff != "" {
+				t.Errorf("alerts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSuspectedIsAStepLowerAndNewAStepHigher(t *testing.T) {
+	for _, test := range []struct {
+		grade episode.Grade
+		isNew bool
+		want  episode.Severity
+	}{
+		{episode.Proven, false, episode.High},
+		{episode.Suspected, false, episode.Medium},
+		{episode.Suspected, true, episode.High},
+		{episode.Proven, true, episode.Critical},
+	} {
+		e := []episode.Episode{spend("a", "w", monday, 24, 100)}
+		e[0].Grade, e[0].New = test.grade, test.isNew
+		DefaultAlerts().rate(e)
+		if e[0].Severity != test.want {
+			t.Errorf("grade %s, new %v: severity %s, want %s", test.grade, test.isNew, e[0].Severity, test.want)
+		}
+	}
+}
+
+// TestTheBudgetIsNeverExceeded: of random findings at most the places of a week, and one more for each severity above
+// the lowest; the same ones in whatever order the findings come; what is let through does not depend on findings that
+// begin later.
+func TestTheBudgetIsNeverExceeded(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 0))
+	for range 200 {
+		var all []episode.Episode
+		for i := range 60 {
+			all = append(all, spend(string(rune('a'+rng.IntN(4))), fmt.Sprint(i), monday.Add(time.Duration(rng.IntN(24*28))*time.Hour),
+				1+rng.IntN(100), rng.Int64N(300)))
+		}
+		a := Alerts{PerWeek: 1 + rng.IntN(5), PerTenantWeek: 1 + rng.IntN(2), Severity: episode.DefaultLimits()}
+		a.rate(all)
+		a.let(all)
+		times := map[string][]time.Time{}
+		for _, e := range all {
+			if !e.Alerted.IsZero() {
+				times[""], times[e.Tenant] = append(times[""], e.Alerted), append(times[e.Tenant], e.Alerted)
+			}
+		}
+		for tenant, at := range times {
+			most := a.PerTenantWeek
+			if tenant == "" {
+				most = a.PerWeek
+			}
+			for _, from := range at {
+				n := 0
+				for _, t := range at {
+					if !t.Before(from) && t.Before(from.Add(alertWeek)) {
+						n++
+					}
+				}
+				if n > most+3 {
+					t.Fatalf("%d alerts of %q in a week, want %d and one more for medium, high and critical each", n, tenant, most)
+				}
+			}
+		}
+		cut := monday.Add(14 * 24 * time.Hour)
+		mixed := slices.DeleteFunc(slices.Clone(all), func(e episode.Episode) bool { return !e.Start.Before(cut) })
+		rng.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		want := map[string]time.Time{}
+		for _, e := range all {
+			if e.Start.Before(cut) && e.Alerted.Before(cut) {
+				want[e.Workload] = e.Alerted
+			}
+		}
+		for i := range mixed {
+			mixed[i].Alerted = time.Time{}
+		}
+		a.let(mixed)
+		for _, e := range mixed {
+			if at, early := want[e.Workload]; early && e.Alerted.Before(cut) && !at.Equal(e.Alerted) {
+				t.Fatalf("finding %s: alert at %s without the later ones, want %s", e.Workload, e.Alerted, at)
+			}
+		}
+	}
+}
