@@ -13,7 +13,7 @@ const maxScan = 1000
 
 type decisionsInput struct {
 	Paged
-	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,audit,policy,part" doc:"Only this kind. Without it, all kinds but part" example:"invoice"`
+	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,audit,policy,finding,part" doc:"Only this kind. Without it, all kinds but part" example:"invoice"`
 	Accepted string `query:"accepted" enum:"true,false" doc:"true: only accepted decisions; false: only refused ones"`
 	Who      string `query:"who" maxLength:"200" doc:"Only decisions of this person"`
 	Order    string `query:"order" enum:"ascending,descending" default:"ascending" doc:"ascending: oldest decision first"`

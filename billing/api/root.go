@@ -103,7 +103,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}, []string{"kind", "outcome"})}
 	for _, kind := range []decisions.Kind{
 		decisions.KindInvoice, decisions.KindNote, decisions.KindApproval,
-		decisions.KindPriceBook,
+		decisions.KindPriceBook, decisions.KindFinding,
 	} {
 		for _, outcome := range []string{outcomeDecided, outcomeReplayed, outcomeAlready, outcomeRefused, outcomeFailed} {
 			m.decisions.WithLabelValues(string(kind), outcome)

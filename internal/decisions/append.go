@@ -83,7 +83,7 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 
 // Check returns the error with which Append would refuse a decision, without writing:
 // a field, a log that isn't Whole, the quota, a key used by another request. For an
-// invoice, note, policy, cluster, run or its end, it also returns what the fold would
+// invoice, note, policy, cluster, run or its end, or finding, it also returns what the fold would
 // refuse, leaving out what has yet to be appended for it: the parts of its documents,
 // its price book, the freeze of its hours. nil: nothing, as of the last read; another
 // writer may still be first.

@@ -199,6 +199,53 @@ func TestFieldsAtTheirBounds(t *testing.T) {
 	bad(run(func(r *Run) { r.Sends = "" }), "sends")
 	bad(&RunEnd{}, "id")
 
+	finding := func(change func(*Finding)) *Finding { f := findingOf(FindingMute); change(&f); return &f }
+	for _, action := range []string{FindingAck, FindingMute, FindingJudge, FindingClear} {
+		good(finding(func(f *Finding) { *f = findingOf(action) }))
+		bad(finding(func(f *Finding) { *f = findingOf(action); f.Target = Target{} }), "id")
+		bad(finding(func(f *Finding) { *f = findingOf(action); f.Verdict = "x" }), "verdict")
+		if action != FindingMute {
+			bad(finding(func(f *Finding) { *f = findingOf(action); f.Until = at(1) }), "until")
+			bad(finding(func(f *Finding) { *f = findingOf(action); f.Owner = "ann" }), "owner")
+		}
+	}
+	bad(finding(func(f *Finding) { f.Action = "Ack" }), "action")
+	for _, id := range []string{bytes(31), bytes(32), strings.Repeat("A", 32), strings.Repeat("a", 33)} {
+		bad(finding(func(f *Finding) { f.ID = id }), "id")
+	}
+	good(finding(func(f *Finding) { f.Target = Target{Kind: "a" + strings.Repeat("_9", 31) + "z"} }))
+	for _, kind := range []string{"a" + strings.Repeat("x", 64), "Idle", "9", "a b", "é"} {
+		bad(finding(func(f *Finding) { f.Kind = kind }), "kind")
+	}
+	for field, to := range map[string]func(*Finding) *string{
+		"tenant":   func(f *Finding) *string { return &f.Tenant },
+		"project":  func(f *Finding) *string { return &f.Project },
+		"workload": func(f *Finding) *string { return &f.Workload },
+	} {
+		good(finding(func(f *Finding) { f.Target = Target{}; *to(f) = bytes(400) }))
+		bad(finding(func(f *Finding) { f.Target = Target{}; *to(f) = bytes(401) }), field)
+		bad(finding(func(f *Finding) { *to(f) = "\xff" }), field)
+	}
+	for field, to := range map[string]func(*Finding) *string{
+		"owner":  func(f *Finding) *string { return &f.Owner },
+		"reason": func(f *Finding) *string { return &f.Reason },
+	} {
+		good(finding(func(f *Finding) { *to(f) = chars(200) }))
+		for _, text := range []string{"", chars(201), "a\nb", "a\xff"} {
+			bad(finding(func(f *Finding) { *to(f) = text }), field)
+		}
+	}
+	bad(finding(func(f *Finding) { f.Until = time.Time{} }), "until")
+	for _, action := range []string{FindingAck, FindingJudge} {
+		bad(finding(func(f *Finding) { *f = findingOf(action); f.ID = "" }), "id")
+	}
+	bad(finding(func(f *Finding) { *f = findingOf(FindingJudge); f.Kind = "" }), "kind")
+	good(finding(func(f *Finding) { *f = findingOf(FindingAck); f.Kind = "" }))
+	for _, verdict := range []string{VerdictUseful, VerdictFalse, VerdictPlanned} {
+		good(finding(func(f *Finding) { *f = findingOf(FindingJudge); f.Verdict = verdict }))
+	}
+	bad(finding(func(f *Finding) { *f = findingOf(FindingJudge); f.Verdict = "" }), "verdict")
+
 	for i, c := range checks {
 		err := c.body.check()
 		if c.wrong == "" {
@@ -244,6 +291,7 @@ func TestConfigBounds(t *testing.T) {
 	}
 	for kind, want := range map[Kind]int{
 		KindPriceBook: 10, KindPolicy: 20, KindInvoice: 20_000, KindNote: 20_000, KindApproval: 20_000, KindAudit: 2_000, KindRun: 2_000,
+		KindFinding: 2_000,
 	} {
 		if got := (&Options{}).quota(kind); got != want {
 			t.Errorf("quota of %s is %d, want %d", kind, got, want)

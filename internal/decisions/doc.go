@@ -1,6 +1,6 @@
 // Package decisions keeps what people and billing decided: price books, frozen
-// hours, finalised invoices, notes, approvals, mappings, audit entries,
-// and the policy of who approves (R6).
+// hours, finalised invoices, notes, approvals, mappings, marks of findings, audit
+// entries, and the policy of who approves (R6).
 //
 // Data in and out: records of the topic gputally.decisions.v1, which has one
 // partition and never expires. It is the only truth; everything else, ClickHouse
@@ -85,6 +85,13 @@
 // broker's time. The header is used only if its time lies between the append time of
 // the message before and the broker's time of the restored message.
 //
-// In memory are price books, invoices without their documents, and some 400
-// bytes for each other record.
+// In memory are price books, invoices without their documents, the marks of the last
+// 100,000 findings that had one, and some 400 bytes for each other record.
+//
+// # Kinds that are added
+//
+// A program that doesn't know a kind refuses its records and goes on: the chain is the
+// same, the state lacks what the kind decides. Kind finding (Finding) decides nothing
+// about money, so that an older program's state differs in no other kind, unless a later
+// record has a key that a finding used: the older one accepts it.
 package decisions

@@ -31,7 +31,8 @@ func TestCheckForeseesAppend(t *testing.T) {
 	wrongHours, web2 := invoiceOf("web"), invoiceOf("web")
 	wrongHours.To = wrongHours.From
 	web2.Currency = "USD"
-	second := runOf("r2")
+	second, mute, over := runOf("r2"), findingOf(FindingMute), findingOf(FindingMute)
+	mute.Until, over.Until = l.opt.Clock.Now().UTC().Add(time.Hour).Truncate(time.Second), start.AddDate(-10, 0, 0)
 	for _, c := range []struct {
 		name      string
 		kind      Kind
@@ -56,6 +57,8 @@ func TestCheckForeseesAppend(t *testing.T) {
 		{"an end", KindRunEnd, "end", "alice", &RunEnd{ID: "r1"}, false, false},
 		{"an end twice", KindRunEnd, "end 2", "alice", &RunEnd{ID: "r1"}, true, false},
 		{"a cluster of another length", KindCluster, "cluster", "alice", &Cluster{Name: "lab", SlotMS: 60_000}, true, false},
+		{"a mute that is over", KindFinding, "mute", "ann", &over, true, false},
+		{"a mute", KindFinding, "mute", "ann", &mute, false, false},
 		{"a policy twice", KindPolicy, "policy 2", "alice", &Policy{Approvers: []string{}}, true, false},
 		{"a book that is in force is not foreseen", KindAudit, "look", "alice", &Audit{Action: "look"}, false, false},
 	} {
@@ -84,6 +87,8 @@ func TestSubjects(t *testing.T) {
 		book.SHA256: &book, "2026-10-ml-r0": &invoice, "2026-10-01T00:00:00Z/2026-10-01T02:00:00Z": &freeze,
 		"s": &Approval{Subject: "s"}, "look at": &Audit{Action: "look", Subject: "at"}, "policy-r2": &Policy{Revision: 2},
 		"c": &Cluster{Name: "c"}, "import lab r1": &run, "r3": &RunEnd{ID: "r3"}, "epoch 4": &Mapping{Epoch: 4},
+		"judge x: false":          &Finding{Action: FindingJudge, Target: Target{ID: "x", Kind: "k"}, Verdict: VerdictFalse},
+		"mute kind k, workload w": &Finding{Action: FindingMute, Target: Target{Kind: "k", Workload: "w"}},
 	} {
 		if got := (&Entry{Body: b}).Subject(); got != want {
 			t.Errorf("%T is about %q, want %q", b, got, want)

@@ -39,6 +39,11 @@ func hostile() map[string]wireMessage {
 		"a great book":        body(KindPriceBook, `{"sha256":"","name":"n","text":"`+strings.Repeat("x", great)+`"}`),
 		"a book of escapes":   body(KindPriceBook, `{"sha256":"","name":"n","text":"`+strings.Repeat(`\u003c`, great/6)+`"}`),
 		"a book's field":      body(KindPriceBook, `{"`+strings.Repeat("x", great)+`":1}`),
+		"a long reason":       body(KindFinding, `{"action":"ack","id":"`+findingID32+`","reason":"`+strings.Repeat("x", limit)+`"}`),
+		"a long workload":     body(KindFinding, `{"action":"clear","workload":"`+strings.Repeat("x", limit)+`"}`),
+		"a mute for ever":     body(KindFinding, `{"action":"mute","kind":"k","owner":"o","reason":"r","until":"2100-01-01T00:00:00Z"}`),
+		"a mute that is over": body(KindFinding, `{"action":"mute","kind":"k","owner":"o","reason":"r","until":"2026-10-01T00:00:00Z"}`),
+		"an empty action":     body(KindFinding, `{"action":""}`),
 		"over the limit":      {[]byte(KindAudit), bytes.Repeat([]byte("["), 12<<20)},
 		"a long key":          {bytes.Repeat([]byte("k"), 8<<20), []byte("{}")},
 	}
@@ -100,6 +105,9 @@ func FuzzFold(f *testing.F) {
 	p.record(KindNote, "carol", noteOf(first, "-1.00"))
 	p.record(KindCluster, "carol", Cluster{Name: "prod", SlotMS: 10_000})
 	p.record(KindMapping, "carol", Mapping{Epoch: 4, SHA256: Digest(nil), Effective: at(1)})
+	for _, action := range []string{FindingAck, FindingMute, FindingJudge} {
+		p.must(p.record(KindFinding, "ann", findingOf(action)))
+	}
 	for _, m := range p.msgs {
 		f.Add(string(m.key), m.value)
 	}

@@ -28,6 +28,7 @@ const (
 	KindCluster   Kind = "cluster"    // Cluster
 	KindRun       Kind = "run"        // Run
 	KindRunEnd    Kind = "run_end"    // RunEnd
+	KindFinding   Kind = "finding"    // Finding
 )
 
 // Format is the version of the record format. A record of another version is refused.
@@ -47,7 +48,7 @@ type Record struct {
 	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
 	At      time.Time `json:"at"`  // UTC, on the writer's clock
 	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Audit, Policy,
-	// Cluster, Run or RunEnd.
+	// Cluster, Run, RunEnd or Finding.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -87,6 +88,7 @@ var newBody = map[Kind]func() body{
 	KindCluster:   func() body { return new(Cluster) },
 	KindRun:       func() body { return new(Run) },
 	KindRunEnd:    func() body { return new(RunEnd) },
+	KindFinding:   func() body { return new(Finding) },
 }
 
 // encode checks a record and returns its message value.

@@ -53,6 +53,7 @@ type State struct {
 	approvals map[string]Decided[Approval] // by key
 	mappings  []Decided[Mapping]
 	policies  []Decided[Policy] // in order; the last is in force
+	findings  Findings
 
 	recent    map[Kind]recent             // of all records, for quotas: outcomes don't depend on it
 	clusters  map[string]Decided[Cluster] // by name, the first declaration

@@ -105,6 +105,14 @@ func TestEachRefusalOnce(t *testing.T) {
 		{"audit", KindAudit, "a", Audit{Action: "read", Subject: "2026-10-ml-r0"}, ""},
 		{"audit of no action", KindAudit, "a", Audit{}, `action is ""`},
 		{"audit with an escape", KindAudit, "a", Audit{Action: "x", Detail: "\x1b[2J"}, "detail is"},
+		{"mute to its longest end", KindFinding, "a", muteUntil(at(0).Add(MaxMute)), ""},
+		{"mute beyond", KindFinding, "a", muteUntil(at(0).Add(MaxMute + 1)), "by at most 366 days"},
+		{"mute that just ends", KindFinding, "a", muteUntil(at(0).Add(1)), ""},
+		{"mute that is over", KindFinding, "a", muteUntil(at(0)), "want a time after 2026-10-01T00:00:00Z"},
+		{"mute without end", KindFinding, "a", muteUntil(time.Time{}), "until is"},
+		{"mute in a zone", KindFinding, "a", muteUntil(at(1).In(time.FixedZone("", 3600))), "want a time in UTC"},
+		{"mute of everything", KindFinding, "a", Finding{Action: FindingMute, Owner: "o", Reason: "r", Until: at(1)}, "give it, or a kind"},
+		{"an odd verdict", KindFinding, "a", Finding{Action: FindingJudge, Target: Target{ID: findingID32, Kind: "k"}, Verdict: "wrong"}, `verdict is "wrong", want useful or false or planned`},
 		{"unknown kind", "verdict", "a", Audit{Action: "x"}, `message key is "verdict", want a kind of record`},
 		{"unknown field", KindAudit, "a", map[string]string{"action": "x", "subject": "", "detail": "", "more": ""}, `unknown field "more"`},
 	} {
@@ -223,7 +231,12 @@ func view(s *State) map[string]any {
 	for data := range map[string]bool{"frozen": true, "content": true, "usage": true, "nowhere": true} {
 		_, out["part "+data] = s.parts[Digest([]byte(data))]
 	}
-	out["keys"] = len(s.keys)
+	marks := map[Target]string{}
+	for target, m := range s.findings.targets {
+		m.offset = 0 // as of whereabouts
+		marks[target] = fmt.Sprint(m)
+	}
+	out["keys"], out["findings"] = len(s.keys), marks
 	return out
 }
 
@@ -245,6 +258,9 @@ func TestDuplicatesChangeNothingButTheChain(t *testing.T) {
 	f.must(f.record(KindPriceBook, "alice", bookOf("currency: USD\n")))
 	f.must(f.record(KindMapping, "alice", Mapping{Epoch: 1, SHA256: Digest([]byte("m")), Text: "m", Effective: at(0)}))
 	f.must(f.record(KindAudit, "alice", Audit{Action: "x", Detail: "known\nand wanted"}))
+	for _, action := range []string{FindingJudge, FindingClear, FindingMute, FindingAck} {
+		f.must(f.record(KindFinding, "ann", findingOf(action)))
+	}
 	f.apply(wireMessage{[]byte("junk"), []byte("junk")})
 	f.must(f.record(KindPriceBook, "alice", bookOf(bookText))) // back in force
 	want := view(f.state)

@@ -44,6 +44,13 @@ func (f *Freeze) subject() string {
 	return f.From.UTC().Format(time.RFC3339) + "/" + f.To.UTC().Format(time.RFC3339)
 }
 
+func (f *Finding) subject() string {
+	if f.Verdict != "" {
+		return f.Action + " " + f.Target.String() + ": " + f.Verdict
+	}
+	return f.Action + " " + f.Target.String()
+}
+
 // Walk passes every message from an offset to the state's Next to do, in order,
 // refused ones included. It reads them again and compares them with the chain. An
 // error of do ends it.

@@ -47,6 +47,10 @@ func (a *assault) begin(data string) {
 		decisions.KindMapping:  decisions.Mapping{Epoch: 1 << 30, SHA256: sum, Effective: programtest.FleetStart},
 		decisions.KindPolicy:   decisions.Policy{},
 		decisions.KindAudit:    decisions.Audit{},
+		decisions.KindFinding: decisions.Finding{
+			Action: decisions.FindingMute, Target: decisions.Target{Tenant: "team-a"}, Owner: "eve", Reason: "r",
+			Until: programtest.FleetStart,
+		},
 	} {
 		text, err := json.Marshal(body)
 		if err != nil {
