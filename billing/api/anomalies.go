@@ -1,18 +1,23 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/store"
 )
 
 // anomaliesSQL reads the episodes that overlap a range, after one of an earlier page; decimals as text, so that no
-// floats are involved. Parameters: from, to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
+// floats are involved. Parameters: from, to, kind, tenant and state (empty: any), paged (0 or 1), after_start, after_id,
+// rows.
 //
 //go:embed anomalies.sql
 var anomaliesSQL string
@@ -22,6 +27,8 @@ type anomaliesInput struct {
 	RangeInput
 	Kind   string `query:"kind" enum:"idle_allocation,idle_pattern,off_hours_spike" doc:"Only this kind"`
 	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
+	State  string `query:"state" enum:"open,closed" doc:"Only those that go on, or that are over"`
+	Muted  string `query:"muted" enum:"true,false" doc:"true: only muted ones; false: only others. A page may then have fewer than limit and not be the last"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of episodes on a page"`
 }
 
@@ -61,6 +68,12 @@ type anomaly struct {
 	Expected float64 `json:"expected" doc:"Of a spike: GPU-hours"`
 	Score    float64 `json:"score" doc:"Of a spike: probability of so much or more in its rarest hour"`
 
+	AcknowledgedBy string `json:"acknowledged_by,omitempty" doc:"Who looks after it"`
+	MutedUntil     string `json:"muted_until,omitempty" format:"date-time" doc:"Until when it raises no alert"`
+	MuteOwner      string `json:"mute_owner,omitempty" doc:"Who answers for the mute"`
+	MuteReason     string `json:"mute_reason,omitempty"`
+	Judged         string `json:"judged,omitempty" doc:"The verdict on it: useful, false or planned"`
+
 	start, end, alerted time.Time
 }
 
@@ -92,22 +105,99 @@ func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*list[anom
 	}
 	found, err := store.Select(ctx, a.deps.DB, "anomalies", anomaliesSQL, []any{
 		store.Named("from", from.Format(time.DateTime)), store.Named("to", to.Format(time.DateTime)),
-		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("paged", isPaged),
+		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("state", in.State),
+		store.Named("paged", isPaged),
 		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID),
 		store.Named("rows", in.Limit+1),
 	}, (*anomaly).fields)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	for i := range found {
-		n := &found[i]
-		if n.Start, n.End = rfc3339(n.start), rfc3339(n.end); n.alerted.Unix() > 0 {
-			n.Alerted = rfc3339(n.alerted)
-		}
+	if err := a.marked(ctx, found); err != nil {
+		return nil, a.problem(ctx, err)
 	}
 	page := cut(&in.Paged, in.Limit, found, (*anomaly).key)
+	page.items = slices.DeleteFunc(page.items, func(n anomaly) bool {
+		return in.Muted != "" && in.Muted != strconv.FormatBool(n.MutedUntil != "")
+	})
 	body := anomaliesBody{From: rfc3339(from), To: rfc3339(to), Anomalies: page.items, Next: page.next}
 	return &list[anomaliesBody]{Link: page.link, Body: body}, nil
+}
+
+// marked fills in the times and the marks of findings.
+func (a *api) marked(ctx context.Context, found []anomaly) error {
+	if err := a.deps.Decisions.Refresh(ctx); err != nil {
+		return err
+	}
+	now := a.deps.Clock.Now()
+	a.deps.Decisions.View(func(state *decisions.State) {
+		for i := range found {
+			n := &found[i]
+			if n.Start, n.End = rfc3339(n.start), rfc3339(n.end); n.alerted.Unix() > 0 {
+				n.Alerted = rfc3339(n.alerted)
+			}
+			m := state.Findings().Marks(decisions.Target{
+				ID: n.ID, Kind: n.Kind, Tenant: n.Tenant, Project: n.Project, Workload: n.Workload,
+			}, now)
+			n.AcknowledgedBy, n.MuteOwner, n.MuteReason, n.Judged = m.AcknowledgedBy, m.MuteOwner, m.MuteReason, m.Judged
+			if m.Muted() {
+				n.MutedUntil = rfc3339(m.MutedUntil)
+			}
+		}
+	})
+	return nil
+}
+
+type markInput struct {
+	Idempotent
+	Body struct {
+		Action   string    `json:"action" enum:"ack,mute,judge,clear" doc:"ack: somebody looks after it; mute: it raises no alert until an end; judge: whether it was worth finding; clear: end all of these" example:"mute"`
+		ID       string    `json:"id,omitempty" pattern:"^[0-9a-f]{32}$" doc:"Of the finding. Without it, a mute, or its clear, is for all findings that have the given kind, tenant, project and workload"`
+		Kind     string    `json:"kind,omitempty" enum:"idle_allocation,off_hours_spike" example:"idle_allocation"`
+		Tenant   string    `json:"tenant,omitempty" maxLength:"400" example:"ml-train"`
+		Project  string    `json:"project,omitempty" maxLength:"400"`
+		Workload string    `json:"workload,omitempty" maxLength:"400"`
+		Owner    string    `json:"owner,omitempty" maxLength:"200" doc:"Of a mute: who answers for it; who, if left out"`
+		Reason   string    `json:"reason,omitempty" maxLength:"200" doc:"Required for a mute" example:"driver rollout"`
+		Until    time.Time `json:"until,omitempty" doc:"End of a mute, at most 366 days ahead" example:"2027-01-31T00:00:00Z"`
+		Verdict  string    `json:"verdict,omitempty" enum:"useful,false,planned" doc:"Of judge"`
+		Who      string    `json:"who" minLength:"1" maxLength:"200" doc:"Name of the person who decides; stored with the decision" example:"ops@example.com"`
+	}
+}
+
+type markOutput struct {
+	Status   int
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: an earlier request with this Idempotency-Key made the decision"`
+	Body     decisions.Finding
+}
+
+func (a *api) mark(ctx context.Context, in *markInput) (*markOutput, error) {
+	b := &in.Body
+	if err := person(b.Who); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(printable("body.owner", b.Owner), printable("body.reason", b.Reason)); err != nil {
+		return nil, err
+	}
+	target := decisions.Target{ID: b.ID, Kind: b.Kind, Tenant: b.Tenant, Project: b.Project, Workload: b.Workload}
+	if b.ID != "" && target != (decisions.Target{ID: b.ID}) {
+		return nil, invalid("body.id", b.ID, "is given with a kind, tenant, project or workload: want one or the other")
+	}
+	if b.Action == decisions.FindingMute {
+		b.Owner = cmp.Or(b.Owner, b.Who)
+	}
+	done, already, err := a.deps.Register.Mark(ctx, decisions.Finding{
+		Action: b.Action, Target: target, Owner: b.Owner, Reason: b.Reason, Until: b.Until.UTC(), Verdict: b.Verdict,
+	}, b.Who, in.of(b.Who))
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindFinding, b.Who, target.String(), err)
+	}
+	out, outcome := &markOutput{Status: http.StatusCreated, Body: done}, outcomeDecided
+	if already {
+		out.Status, out.Replayed, outcome = http.StatusOK, "true", outcomeReplayed
+	}
+	a.note(ctx, decisions.KindFinding, b.Who, target.String(), outcome, "")
+	return out, nil
 }
 
 // instantOf parses a time of a cursor.

@@ -5,6 +5,7 @@ SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({kind:String} = '' OR kind = {kind:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})
+    AND ({state:String} = '' OR open = ({state:String} = 'open'))
     AND ({paged:UInt8} = 0 OR (start, id) > ({after_start:DateTime('UTC')}, {after_id:String}))
 ORDER BY start, id
 LIMIT {rows:UInt64}

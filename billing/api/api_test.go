@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,8 +226,8 @@ func TestDescriptionIsOpenAPI31WithMoneyAsText(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.1") || len(doc.Paths) != 19 {
-		t.Errorf("openapi %s with %d paths, want 3.1 with 19", doc.OpenAPI, len(doc.Paths))
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || len(doc.Paths) != 20 {
+		t.Errorf("openapi %s with %d paths, want 3.1 with 20", doc.OpenAPI, len(doc.Paths))
 	}
 	if diff := cmp.Diff("string", doc.Components.Schemas["Effects"].Properties["list"].Type); diff != "" {
 		t.Errorf("type of an amount (-want +got):\n%s", diff)
@@ -260,5 +262,150 @@ func TestTheRootLeadsToTheDocs(t *testing.T) {
 func TestMountNeedsAllDeps(t *testing.T) {
 	if err := api.Mount(http.NewServeMux(), api.Deps{}); err == nil {
 		t.Error("an API without dependencies was mounted")
+	}
+}
+
+// markedID is a finding's; the episodes of the fixture have shorter ones.
+const markedID = "0123456789abcdef0123456789abcdef"
+
+const insertMarkedSQL = `INSERT INTO anomalies
+(id, kind, cluster, tenant, project, workload, start, end, wasted_gpu_hours, wasted_cost, evidence, version, deleted, open) VALUES
+('0123456789abcdef0123456789abcdef', 'idle_allocation', 'c', 'ml', 'p', 'w', '2026-03-05 00:00:00', '2026-03-05 05:00:00', 5, 0, 'idle', 1, 0, 0),
+('ffffffffffffffffffffffffffffffff', 'idle_allocation', 'c', 'ml', 'p', 'gone', '2026-03-05 00:00:00', '2026-03-05 05:00:00', 5, 0, 'idle', 1, 1, 0)`
+
+const marks = "/api/v1/anomalies/marks"
+
+// episodesOf are the ids of a query's answer.
+func episodesOf(t *testing.T, f *fixture, query string) (ids []string, body string) {
+	t.Helper()
+	_, body, _ = get(t, f, "/api/v1/anomalies?from=2026-03-01&to=2026-04-01&"+query)
+	var page struct{ Anomalies []struct{ ID string } }
+	if err := json.Unmarshal([]byte(body), &page); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	for _, n := range page.Anomalies {
+		ids = append(ids, n.ID)
+	}
+	return ids, body
+}
+
+func TestFindingsAreMarked(t *testing.T) {
+	f := serve(t)
+	if err := f.db.Exec(t.Context(), insertMarkedSQL); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ body, answer string }{
+		{`{"action":"ack","id":"` + markedID + `","who":"ann"}`, `{"action":"ack","id":"` + markedID + `","kind":"idle_allocation"}`},
+		{`{"action":"judge","id":"` + markedID + `","verdict":"planned","who":"ann"}`, `{"action":"judge","id":"` + markedID + `","kind":"idle_allocation","verdict":"planned"}`},
+		{
+			`{"action":"mute","tenant":"ml","workload":"w","reason":"rollout","until":"2026-12-01T01:00:00+01:00","who":"ann"}`,
+			`{"action":"mute","tenant":"ml","workload":"w","owner":"ann","reason":"rollout","until":"2026-12-01T00:00:00Z"}`,
+		},
+	} {
+		w := post(t, f, marks, fmt.Sprint("m", i), c.body)
+		if w.Code != http.StatusCreated || strings.TrimSpace(w.Body.String()) != c.answer {
+			t.Errorf("%s: %d %s, want %s", c.body, w.Code, w.Body, c.answer)
+		}
+	}
+	const fields = `"leaves":0,"acknowledged_by":"ann","muted_until":"2026-12-01T00:00:00Z","mute_owner":"ann","mute_reason":"rollout","judged":"planned"}`
+	if _, body := episodesOf(t, f, ""); !strings.Contains(body, fields) {
+		t.Errorf("the list %s lacks %s", body, fields)
+	}
+	for query, want := range map[string][]string{
+		"": {"x1", "x2", markedID}, "muted=true": {"x1", "x2", markedID}, "muted=false": nil,
+		"state=open": {"x1"}, "state=closed": {"x2", markedID},
+	} {
+		if ids, _ := episodesOf(t, f, query); !slices.Equal(ids, want) {
+			t.Errorf("episodes of %q are %v, want %v", query, ids, want)
+		}
+	}
+	f.register.Clock.Advance(40 * 24 * time.Hour)
+	if ids, body := episodesOf(t, f, "muted=false"); len(ids) != 3 || !strings.Contains(body, `"acknowledged_by":"ann","judged":"planned"}`) {
+		t.Errorf("after the mute's end: %s", body)
+	}
+	if w := post(t, f, marks, "c", `{"action":"clear","id":"`+markedID+`","who":"bob"}`); w.Code != http.StatusCreated {
+		t.Errorf("clear = %d %s", w.Code, w.Body)
+	}
+	if _, body := episodesOf(t, f, ""); strings.Contains(body, "acknowledged_by") {
+		t.Errorf("after clear: %s", body)
+	}
+	if _, body, _ := get(t, f, "/api/v1/decisions?kind=finding"); strings.Count(body, `"subject":`) != 4 || !strings.Contains(body, `"subject":"mute tenant ml, workload w","who":"ann"`) {
+		t.Errorf("the audit log has %s", body)
+	}
+}
+
+// TestMarksSentTwiceAreOne also where the finding is gone by then.
+func TestMarksSentTwiceAreOne(t *testing.T) {
+	f := serve(t)
+	if err := f.db.Exec(t.Context(), insertMarkedSQL); err != nil {
+		t.Fatal(err)
+	}
+	judge := `{"action":"judge","id":"` + markedID + `","verdict":"useful","who":"ann"}`
+	first := post(t, f, marks, "k", judge)
+	if err := f.db.Exec(t.Context(), "TRUNCATE TABLE anomalies"); err != nil {
+		t.Fatal(err)
+	}
+	again := post(t, f, marks, "k", judge)
+	if first.Code != 201 || again.Code != 200 || again.Header().Get("Idempotency-Replayed") != "true" || first.Body.String() != again.Body.String() {
+		t.Errorf("%d %s, then %d %v %s", first.Code, first.Body, again.Code, again.Header(), again.Body)
+	}
+	if w := post(t, f, marks, "k", strings.Replace(judge, "useful", "false", 1)); w.Code != 409 {
+		t.Errorf("another verdict with the key: %d %s", w.Code, w.Body)
+	}
+	if w := post(t, f, "/api/v1/price-books", "k", `{"text":"`+otherBook+`","who":"ann"}`); w.Code != 409 {
+		t.Errorf("a book with the key: %d %s", w.Code, w.Body)
+	}
+	if _, body, _ := get(t, f, "/api/v1/decisions?kind=finding"); strings.Count(body, `"offset":`) != 1 {
+		t.Errorf("the audit log has %s, want one", body)
+	}
+}
+
+// TestMarksAreRefused with a reason, and leave nothing in the log.
+func TestMarksAreRefused(t *testing.T) {
+	f := serve(t)
+	if err := f.db.Exec(t.Context(), insertMarkedSQL); err != nil {
+		t.Fatal(err)
+	}
+	mute := func(fields string) string { return `{"action":"mute","who":"ann",` + fields + `}` }
+	for body, want := range map[string]int{
+		mute(`"tenant":"ml","reason":"r"`):                                   422, // no end
+		mute(`"tenant":"ml","reason":"r","until":"2026-11-10T12:00:00Z"`):    422, // now
+		mute(`"tenant":"ml","reason":"r","until":"2027-11-12T12:00:00Z"`):    422, // in more than a year
+		mute(`"tenant":"ml","until":"2026-12-01T00:00:00Z"`):                 422, // no reason
+		mute(`"reason":"r","until":"2026-12-01T00:00:00Z"`):                  422, // of everything
+		mute(`"tenant":"ml","reason":"\u0007","until":"2026-12-01T00:00Z"`):  422,
+		mute(`"kind":"odd","reason":"r","until":"2026-12-01T00:00:00Z"`):     422,
+		mute(`"tenant":"` + strings.Repeat("x", 401) + `","until":"soon"`):   422,
+		`{"action":"forget","id":"` + markedID + `","who":"ann"}`:            422,
+		`{"action":"ack","id":"x1","who":"ann"}`:                             422,
+		`{"action":"ack","tenant":"ml","who":"ann"}`:                         422,
+		`{"action":"ack","id":"` + markedID + `","tenant":"a","who":"ann"}`:  422,
+		`{"action":"ack","id":"` + markedID + `"}`:                           422,
+		`{"action":"ack","id":"` + markedID + `","who":"\u0430nn"}`:          422,
+		`{"action":"judge","id":"` + markedID + `","who":"ann"}`:             422,
+		`{"action":"judge","id":"` + markedID + `","verdict":"x","who":"a"}`: 422,
+		`{"action":"ack","id":"` + strings.Repeat("0", 32) + `","who":"a"}`:  404,
+		`{"action":"ack","id":"` + strings.Repeat("f", 32) + `","who":"a"}`:  404, // no longer found
+		`{"action":"clear","id":"` + markedID + `","who":"ann"}`:             404, // no marks
+		`{"action":"clear","tenant":"ml","who":"ann"}`:                       404,
+		`{"action":"ack","id":null,"who":"ann"}`:                             400,
+	} {
+		if w := post(t, f, marks, "k", body); w.Code != want || w.Header().Get("Content-Type") != guard.ProblemType {
+			t.Errorf("%s: %d %s, want the problem %d", body, w.Code, w.Body, want)
+		}
+	}
+	if w := post(t, f, marks, "", `{"action":"ack","id":"`+markedID+`","who":"ann"}`); w.Code != 422 {
+		t.Errorf("without a key: %d %s", w.Code, w.Body)
+	}
+	r := request(t, http.MethodPost, marks, strings.NewReader(`{"action":"ack","id":"`+markedID+`","who":"ann"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "k")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	if f.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("from another site: %d %s", w.Code, w.Body)
+	}
+	if _, body, _ := get(t, f, "/api/v1/decisions"); !strings.Contains(body, `"decisions":[]`) {
+		t.Errorf("the audit log has %s", body)
 	}
 }

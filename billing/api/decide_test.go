@@ -404,7 +404,7 @@ func TestEachDecisionIsOneLineAndCounted(t *testing.T) {
 # TYPE gputally_api_decisions_total counter
 `
 	for _, outcome := range []string{"already", "decided", "failed", "refused", "replayed"} {
-		for _, kind := range []string{"approval", "invoice", "note", "price_book"} {
+		for _, kind := range []string{"approval", "finding", "invoice", "note", "price_book"} {
 			n := 0
 			if kind == "invoice" {
 				n = 1

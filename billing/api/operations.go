@@ -119,7 +119,7 @@ func errorsOf(method, path string) []int {
 	if method == http.MethodPost {
 		statuses = append(statuses, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 			http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-		if path != "/price-books" {
+		if path != "/price-books" && path != "/anomalies/marks" {
 			statuses = append(statuses, http.StatusPreconditionFailed)
 		}
 	}

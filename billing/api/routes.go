@@ -9,6 +9,8 @@ func (a *api) routes() []route {
 		get("/explanation", "explain-gpu-hour", tagUsage, by(a.explain),
 			"One GPU-hour explained in words, by reason and evidence, as gputally explain prints it"),
 		get("/anomalies", "list-anomalies", tagUsage, by(a.listAnomalies), "Episodes of waste that overlap a range"),
+		post("/anomalies/marks", "mark-anomalies", tagDecisions, by(a.mark),
+			"Acknowledge, mute or judge a finding, mute findings by a pattern, or clear marks"),
 		get("/invoices", "list-invoices", tagInvoices, by(a.listInvoices),
 			"Invoices, notes and drafts, without their lines"),
 		get(document, "show-invoice", tagInvoices, by(a.showInvoice),

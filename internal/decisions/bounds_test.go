@@ -235,6 +235,12 @@ func TestFieldsAtTheirBounds(t *testing.T) {
 			bad(finding(func(f *Finding) { *to(f) = text }), field)
 		}
 	}
+	for _, field := range []func(*Finding) *string{
+		func(f *Finding) *string { return &f.Tenant }, func(f *Finding) *string { return &f.Project },
+		func(f *Finding) *string { return &f.Workload },
+	} {
+		bad(finding(func(f *Finding) { *field(f) = "x" }), "with an id")
+	}
 	bad(finding(func(f *Finding) { f.Until = time.Time{} }), "until")
 	for _, action := range []string{FindingAck, FindingJudge} {
 		bad(finding(func(f *Finding) { *f = findingOf(action); f.ID = "" }), "id")

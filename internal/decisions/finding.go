@@ -64,8 +64,7 @@ func (t Target) key() Target {
 // pattern. The newest action of each sort on a target counts.
 type Finding struct {
 	Action string `json:"action"`
-	// Target: with an ID, the other fields say what the finding was; only its kind is used,
-	// for Scores.
+	// Target: with an ID, Kind is the finding's, for Scores, and the rest is empty.
 	Target
 	Owner   string    `json:"owner,omitempty"`  // of a mute: who answers for it
 	Reason  string    `json:"reason,omitempty"` // of a mute it is required
@@ -108,6 +107,9 @@ func (t *Target) check() error {
 	}
 	if t.Kind != "" && !findingKind.MatchString(t.Kind) {
 		errs = append(errs, wrong("kind", t.Kind, "the kind of a finding"))
+	}
+	if t.ID != "" && t.Tenant+t.Project+t.Workload != "" {
+		errs = append(errs, errors.New("tenant, project or workload is given with an id: want one or the other"))
 	}
 	if *t == (Target{}) {
 		errs = append(errs, errors.New("id is empty: give it, or a kind, tenant, project or workload"))
