@@ -144,3 +144,11 @@ func Sort(episodes []Episode) {
 		return slices.CompareFunc(a.key(), b.key(), strings.Compare)
 	})
 }
+
+// AlertedText is Alerted as RFC 3339; empty: no alert.
+func (e *Episode) AlertedText() string {
+	if e.Alerted.IsZero() {
+		return ""
+	}
+	return e.Alerted.UTC().Format(time.RFC3339)
+}

@@ -1,7 +1,6 @@
 package episode
 
 import (
-	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -107,37 +106,6 @@ func TestTwoCurrenciesAreNotAdded(t *testing.T) {
 func TestGPUHoursOfNoSlicesIsOneSlice(t *testing.T) {
 	if got := GPUHours(1_800_000, 0).FloatString(3); got != "0.500" {
 		t.Errorf("got %s, want 0.500", got)
-	}
-}
-
-func TestWriteCSV(t *testing.T) {
-	e := Episode{
-		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", Cause: "parked", Grade: Proven,
-		Leaves: []Leaf{{"GPU-1", "gi3"}},
-		Start:  start, End: start.Add(3 * time.Hour),
-		WastedGPUHours: decimal.RequireFromString("1.285714286"), WastedCost: decimal.RequireFromString("4.5"),
-		Currency: "USD",
-	}
-	var out strings.Builder
-	if err := WriteCSV(&out, []Episode{e}); err != nil {
-		t.Fatal(err)
-	}
-	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency,cause,grade,leaves,user,severity,alerted,parent\n" +
-		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD,parked,proven,1,,info,,\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("csv (-want +got):\n%s", diff)
-	}
-}
-
-type brokenWriter struct{}
-
-var errBroken = errors.New("disk full")
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
-
-func TestWriteCSVReportsTheWriter(t *testing.T) {
-	if err := WriteCSV(brokenWriter{}, []Episode{{}}); !errors.Is(err, errBroken) {
-		t.Errorf("error %v: want %v", err, errBroken)
 	}
 }
 

@@ -129,22 +129,19 @@ func (a *api) marked(ctx context.Context, found []anomaly) error {
 	if err := a.deps.Decisions.Refresh(ctx); err != nil {
 		return err
 	}
-	now := a.deps.Clock.Now()
-	a.deps.Decisions.View(func(state *decisions.State) {
-		for i := range found {
-			n := &found[i]
-			if n.Start, n.End = rfc3339(n.start), rfc3339(n.end); n.alerted.Unix() > 0 {
-				n.Alerted = rfc3339(n.alerted)
-			}
-			m := state.Findings().Marks(decisions.Target{
-				ID: n.ID, Kind: n.Kind, Tenant: n.Tenant, Project: n.Project, Workload: n.Workload,
-			}, now)
-			n.AcknowledgedBy, n.MuteOwner, n.MuteReason, n.Judged = m.AcknowledgedBy, m.MuteOwner, m.MuteReason, m.Judged
-			if m.Muted() {
-				n.MutedUntil = rfc3339(m.MutedUntil)
-			}
+	for i := range found {
+		n := &found[i]
+		if n.Start, n.End = rfc3339(n.start), rfc3339(n.end); n.alerted.Unix() > 0 {
+			n.Alerted = rfc3339(n.alerted)
 		}
-	})
+		m := a.deps.Register.Marks(decisions.Target{
+			ID: n.ID, Kind: n.Kind, Tenant: n.Tenant, Project: n.Project, Workload: n.Workload,
+		})
+		n.AcknowledgedBy, n.MuteOwner, n.MuteReason, n.Judged = m.AcknowledgedBy, m.MuteOwner, m.MuteReason, m.Judged
+		if m.Muted() {
+			n.MutedUntil = rfc3339(m.MutedUntil)
+		}
+	}
 	return nil
 }
 

@@ -49,6 +49,14 @@ var linked = map[string]struct {
 	"list-price-books": {"/price_books/0/sha256", "sha256", []string{"show-price-book"}},
 }
 
+// bodies are examples of bodies whose fields exclude each other, by operation.
+var bodies = map[string]any{
+	"mark-anomalies": map[string]any{
+		"action": "mute", "kind": "idle_allocation", "tenant": "ml-train", "reason": "driver rollout",
+		"until": "2027-01-31T00:00:00Z", "who": "ops@example.com",
+	},
+}
+
 func link(op *huma.Operation) {
 	to, ok := linked[op.OperationID]
 	if !ok {
@@ -103,6 +111,9 @@ func describeOperation(op *huma.Operation) {
 		}
 	}
 	link(op)
+	if body, ok := bodies[op.OperationID]; ok {
+		op.RequestBody.Content[jsonType].Example = body
+	}
 	good := op.Responses["200"]
 	if op.Method != http.MethodGet || good == nil || good.Content[jsonType] == nil {
 		return

@@ -53,6 +53,11 @@ func (r *Register) Mark(ctx context.Context, f decisions.Finding, who, key strin
 	return f, outcome.Repeats >= 0, err
 }
 
+// Marks is what people have said of a finding, as of now and of the last read decisions.
+func (r *Register) Marks(of decisions.Target) decisions.Marks {
+	return ask(r, func(s *decisions.State) decisions.Marks { return s.Findings().Marks(of, r.deps.Clock.Now()) })
+}
+
 // markRequest identifies what was asked for: without the kind of one finding, which may be gone when it is asked again.
 func markRequest(f decisions.Finding) (string, error) {
 	if f.ID != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
+	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/plural"
 )
 
@@ -51,6 +52,11 @@ func (s episodeSum) Text() string {
 type episode struct {
 	kind, Tenant, workload, Currency string
 	node, gpu, leaf, Evidence        string
+	// Said is what people have said of all of it: planned, acknowledged or muted; empty: nothing.
+	Said string
+
+	ids     []string // of the findings
+	project string
 
 	Leaves     uint64
 	Start, end time.Time
@@ -61,8 +67,30 @@ type episode struct {
 func (e *episode) fields() []any {
 	return []any{
 		&e.kind, &e.Tenant, &e.workload, &e.Start, &e.end, &e.Currency, &e.Leaves, &e.Hours, &e.Cost,
-		&e.node, &e.gpu, &e.leaf, &e.Evidence,
+		&e.node, &e.gpu, &e.leaf, &e.Evidence, &e.ids, &e.project,
 	}
+}
+
+// said sums up the marks of an episode's findings.
+func (p *pages) said(e *episode) (said string) {
+	for i, id := range e.ids {
+		word := ""
+		switch m := p.deps.Marks(decisions.Target{
+			ID: id, Kind: e.kind, Tenant: e.Tenant, Project: e.project, Workload: e.workload,
+		}); {
+		case m.Judged == decisions.VerdictPlanned:
+			word = "planned"
+		case m.AcknowledgedBy != "":
+			word = "acknowledged"
+		case m.Muted():
+			word = "muted"
+		}
+		if i > 0 && word != said {
+			return ""
+		}
+		said = word
+	}
+	return said
 }
 
 // kindTitles are the titles of the kinds of findings.

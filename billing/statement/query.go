@@ -103,6 +103,11 @@ func (p *pages) used(
 		(*episode).fields); err != nil {
 		return nil, err
 	}
+	for i := range u.Findings.Episodes {
+		if e := &u.Findings.Episodes[i]; p.deps.Marks != nil {
+			e.Said = p.said(e)
+		}
+	}
 	u.Findings.Sums, err = store.Select(ctx, p.deps.DB, "sums of episodes", episodeSumsSQL, s.args(),
 		func(e *episodeSum) []any { return []any{&e.Kind, &e.Count, &e.Hours} })
 	return u, err

@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // DB reads from the store.
@@ -31,12 +32,14 @@ type Invoices interface {
 	Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
 }
 
-// Deps are the pages' dependencies; all but Head are required.
+// Deps are the pages' dependencies; all but Head and Marks are required.
 type Deps struct {
 	DB       DB
 	Invoices Invoices
 	// Head identifies all decisions up to a document, by its number; empty: a draft.
-	Head  func(number string) string
+	Head func(number string) string
+	// Marks is what people have said of a finding; nil: nothing.
+	Marks func(decisions.Target) decisions.Marks
 	Clock clock.Clock
 	Log   *slog.Logger
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/statement"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
 	"github.com/gputally/gputally/internal/usage/usagetest"
@@ -363,3 +364,49 @@ func TestMonthsFollowTheTenantsZones(t *testing.T) {
 		t.Errorf("months of an empty ledger: no %q", want)
 	}
 }
+
+// TestPagesShowWhatIsSaidOfFindings: of several findings in a row only what is said of all.
+func TestPagesShowWhatIsSaidOfFindings(t *testing.T) {
+	db, book := small(t), parse(t, bookText)
+	if err := db.Exec(t.Context(), insertTwinSQL); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		marks map[string]decisions.Marks
+		want  string
+	}{
+		{nil, ""},
+		{map[string]decisions.Marks{"2": {Judged: decisions.VerdictUseful}}, ""},
+		{map[string]decisions.Marks{"2": {AcknowledgedBy: "ann"}}, "the tenant as a whole</bdi>, acknowledged"},
+		{map[string]decisions.Marks{"2": {AcknowledgedBy: "ann", Judged: decisions.VerdictPlanned}}, "the tenant as a whole</bdi>, planned"},
+		{map[string]decisions.Marks{"2": {MutedUntil: now}}, "the tenant as a whole</bdi>, muted"},
+		{map[string]decisions.Marks{"1": {AcknowledgedBy: "ann"}}, ""},
+		{map[string]decisions.Marks{"1": {AcknowledgedBy: "ann"}, "5": {AcknowledgedBy: "bob"}}, "train-7b</bdi>, acknowledged"},
+		{map[string]decisions.Marks{"1": {AcknowledgedBy: "ann"}, "5": {Judged: decisions.VerdictPlanned}}, ""},
+	} {
+		mux := http.NewServeMux()
+		if err := statement.Register(mux, statement.Deps{
+			DB: db, Invoices: drafts{invoice.NewDrafts(db, book)}, Clock: clock.NewFake(now), Log: slog.New(slog.DiscardHandler),
+			Marks: func(of decisions.Target) decisions.Marks {
+				if of.Kind == "" || of.Tenant != "ml" || of.ID == "1" && of.Project != "vision" {
+					t.Errorf("asked for %+v", of)
+				}
+				return c.marks[of.ID]
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		status, body := get(t, mux, "/statements/2026-03/ml")
+		said := len(saidOf.FindAllString(body, -1))
+		if status != http.StatusOK || said != min(len(c.want), 1) || !strings.Contains(body, c.want) {
+			t.Errorf("%v: %d, %d findings have a word, want %q", c.marks, status, said, c.want)
+		}
+	}
+}
+
+var saidOf = regexp.MustCompile(`</bdi>, (planned|acknowledged|muted) <small`)
+
+// insertTwinSQL is a finding in the same row as the first of insertEpisodesSQL.
+const insertTwinSQL = `INSERT INTO anomalies
+(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted) VALUES
+('5', 'idle_allocation', 'c', 'ml', 'vision', 'train-7b', 'n2', 'GPU-b', 'GPU-b', '2026-03-02 01:00:00', '2026-03-02 03:00:00', 1.5, 3.735, 'USD', 'idle for 2 h', 1, 0)`

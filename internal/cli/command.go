@@ -51,7 +51,7 @@ type Command struct {
 	Apart []string                   // flags of which at most one may be given
 
 	Run      func(ctx context.Context, s *Session, args []string) error
-	Commands []Command // below it; it has no Run then, and prints its help
+	Commands []Command // below it; without Run it prints its help
 }
 
 // Group is a part of the commands, as help lists them.

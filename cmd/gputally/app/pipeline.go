@@ -274,7 +274,8 @@ func (p *Pipeline) serve(server *httpd.Server, finance bool) error {
 			return err
 		}
 		if err := statement.Register(server.Mux(), statement.Deps{
-			DB: p.finance, Invoices: p.Register, Head: p.Register.Head, Clock: p.Session.Clock, Log: p.Session.Log,
+			DB: p.finance, Invoices: p.Register, Head: p.Register.Head, Marks: p.Register.Marks,
+			Clock: p.Session.Clock, Log: p.Session.Log,
 		}); err != nil {
 			return err
 		}

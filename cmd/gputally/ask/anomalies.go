@@ -10,12 +10,21 @@ import (
 	"github.com/gputally/gputally/analyzer"
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/projection"
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/plural"
 )
 
-func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]episode.Episode, error) {
+// anomaly is an episode and what people have said of it.
+type anomaly struct {
+	episode.Episode
+	decisions.Marks
+}
+
+// findAnomalies returns the episodes of the range, without marks.
+func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]anomaly, error) {
 	from, to, ok, err := app.Resolve(ctx, span, a)
 	if err != nil {
 		return nil, err
@@ -31,39 +40,52 @@ func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]e
 	if err != nil {
 		return nil, err
 	}
-	return analyzer.Find(ctx, a.DB, a.Config.Analyzer,
+	found, err := analyzer.Find(ctx, a.DB, a.Config.Analyzer,
 		app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
-}
-
-func printAnomalies(s *cli.Session, found []episode.Episode) error {
-	switch s.Format {
-	case cli.AsCSV:
-		return episode.WriteCSV(s.Stdout, found)
-	case cli.AsJSON:
-		return s.Print(anomaliesExact(found))
+	anomalies := make([]anomaly, len(found))
+	for i, e := range found {
+		anomalies[i].Episode = e
 	}
-	return s.Print(anomaliesShown(found))
+	return anomalies, err
 }
 
-func anomaliesExact(found []episode.Episode) cli.Table {
+func (a anomaly) state() string {
+	if a.Open {
+		return "open"
+	}
+	return "closed"
+}
+
+// until is the mute's end; empty: it is not muted.
+func (a anomaly) until() string {
+	if !a.Muted() {
+		return ""
+	}
+	return a.MutedUntil.UTC().Format(time.RFC3339)
+}
+
+func anomaliesExact(found []anomaly) cli.Table {
 	t := cli.Table{Columns: cli.Columns("id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
 		"start", "end", "wasted_gpu_hours exact", "wasted_cost exact", "currency", "cause", "grade", "leaves number",
-		"user", "severity", "alerted", "parent", "evidence")}
+		"user", "evidence", "state", "acknowledged_by", "muted_until", "mute_owner", "mute_reason", "judged", "severity",
+		"alerted", "parent")}
 	for _, e := range found {
 		t.Rows = append(t.Rows, []string{
 			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.At().GPU, e.At().Leaf,
 			e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
 			e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency, e.Cause, string(e.Grade),
-			strconv.Itoa(len(e.Leaves)), e.User, e.Severity.String(), e.AlertedText(), e.Parent, e.Evidence,
+			strconv.Itoa(len(e.Leaves)), e.User, e.Evidence,
+			e.state(), e.AcknowledgedBy, e.until(), e.MuteOwner, e.MuteReason, e.Judged,
+			e.Severity.String(), e.AlertedText(), e.Parent,
 		})
 	}
 	return t
 }
 
 // anomaliesShown leaves out what a line of a terminal has no room for.
-func anomaliesShown(found []episode.Episode) cli.Table {
+func anomaliesShown(found []anomaly) cli.Table {
 	t := cli.Table{Columns: cli.Columns("severity", "alerted", "kind", "tenant", "workload", "start", "end",
-		"gpu_hours number", "cost number", "currency")}
+		"gpu_hours number", "cost number", "currency", "state", "acknowledged_by", "muted_until", "judged", "id")}
 	for _, e := range found {
 		alerted := ""
 		if !e.Alerted.IsZero() {
@@ -73,37 +95,74 @@ func anomaliesShown(found []episode.Episode) cli.Table {
 			e.Severity.String(), alerted, string(e.Kind), e.Tenant, e.Workload,
 			e.Start.UTC().Format("2006-01-02 15:04"), e.End.UTC().Format("2006-01-02 15:04"),
 			cli.Grouped(cli.Fixed(e.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(e.WastedCost.String(), 2)), e.Currency,
+			e.state(), e.AcknowledgedBy, e.until(), e.Judged, e.ID(),
 		})
 	}
 	return t
 }
 
-// Anomalies prints the findings of a kind and of a tenant; empty: all. A table leaves out the allocations that a
-// pattern sums up, unless all is set.
-func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string, all bool) error {
+// Anomalies prints the findings of a kind and of a tenant; empty: all. The terminal's table has muted ones, and the
+// allocations that a pattern sums up, only where asked for.
+func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string, muted, all bool) error {
 	return app.WithStore(ctx, s, func(a *app.Access) error {
 		found, err := findAnomalies(ctx, a, &s.Range)
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(e episode.Episode) bool {
+		found = slices.DeleteFunc(found, func(e anomaly) bool {
 			return kind != "" && e.Kind != episode.Kind(kind) || tenant != "" && e.Tenant != tenant
 		})
-		shown := found
-		if !all && s.Format == cli.AsTable {
-			shown = slices.DeleteFunc(slices.Clone(found), func(e episode.Episode) bool { return e.Parent != "" })
-		}
-		if err := printAnomalies(s, shown); err != nil {
+		marks, err := projection.Findings(ctx, a.DB)
+		if err != nil {
 			return err
 		}
-		if hidden := len(found) - len(shown); hidden > 0 {
-			s.Sayf("%s that the patterns sum up: see --all", plural.Of(hidden, "allocation"))
+		now := s.Clock.Now()
+		for i := range found {
+			e := &found[i]
+			e.Marks = marks.Marks(targetOf(&e.Episode), now)
 		}
-		if len(found) > 0 {
-			return nil
+		if s.Format != cli.AsTable {
+			return s.Print(anomaliesExact(found))
 		}
-		return app.SayNothing(ctx, s, a, s.Range.String())
+		if len(found) == 0 {
+			if err := s.Print(anomaliesShown(found)); err != nil {
+				return err
+			}
+			return app.SayNothing(ctx, s, a, s.Range.String())
+		}
+		return showAnomalies(s, found, muted, all)
 	})
+}
+
+// showAnomalies prints the table, and how many findings it leaves out.
+func showAnomalies(s *cli.Session, found []anomaly, muted, all bool) error {
+	var shown []anomaly
+	var hidden, summed int
+	for _, e := range found {
+		switch {
+		case e.Muted() && !muted:
+			hidden++
+		case e.Parent != "" && !all:
+			summed++
+		default:
+			shown = append(shown, e)
+		}
+	}
+	err := s.Print(anomaliesShown(shown))
+	if err == nil && summed > 0 {
+		err = s.Writef("\nsummed up in patterns: %s (--all shows them)\n", plural.Of(summed, "idle allocation"))
+	}
+	if err == nil && hidden > 0 {
+		err = s.Writef("\nmuted and not shown: %s (--muted shows them)\n", plural.Of(hidden, "finding"))
+	}
+	return err
+}
+
+// targetOf is how decisions name an episode.
+func targetOf(e *episode.Episode) decisions.Target {
+	return decisions.Target{
+		ID: e.ID(), Kind: string(e.Kind), Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
+	}
 }
 
 // AnomalyKinds returns the kinds of episodes.
