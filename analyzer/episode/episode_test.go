@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/shopspring/decimal"
 )
 
 var start = time.Date(2026, 3, 7, 2, 0, 0, 0, time.UTC)

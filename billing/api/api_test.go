@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -349,14 +351,29 @@ func TestMarksSentTwiceAreOne(t *testing.T) {
 	if first.Code != 201 || again.Code != 200 || again.Header().Get("Idempotency-Replayed") != "true" || first.Body.String() != again.Body.String() {
 		t.Errorf("%d %s, then %d %v %s", first.Code, first.Body, again.Code, again.Header(), again.Body)
 	}
+	if err := f.db.Exec(t.Context(), insertMarkedSQL); err != nil {
+		t.Fatal(err)
+	}
+	var created atomic.Int64
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			if post(t, f, marks, "at once", judge).Code == http.StatusCreated {
+				created.Add(1)
+			}
+		})
+	}
+	if group.Wait(); created.Load() != 1 {
+		t.Errorf("%d of 10 at once decided, want 1", created.Load())
+	}
 	if w := post(t, f, marks, "k", strings.Replace(judge, "useful", "false", 1)); w.Code != 409 {
 		t.Errorf("another verdict with the key: %d %s", w.Code, w.Body)
 	}
 	if w := post(t, f, "/api/v1/price-books", "k", `{"text":"`+otherBook+`","who":"ann"}`); w.Code != 409 {
 		t.Errorf("a book with the key: %d %s", w.Code, w.Body)
 	}
-	if _, body, _ := get(t, f, "/api/v1/decisions?kind=finding"); strings.Count(body, `"offset":`) != 1 {
-		t.Errorf("the audit log has %s, want one", body)
+	if _, body, _ := get(t, f, "/api/v1/decisions?kind=finding"); strings.Count(body, `"offset":`) != 2 {
+		t.Errorf("the audit log has %s, want two", body)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
@@ -229,6 +230,43 @@ func TestProjectingTwiceChangesNothing(t *testing.T) {
 	}
 	if got := fmt.Sprint(last); got != "[{2026-10-ml-r1 58}]" {
 		t.Errorf("usage of the last revisions: %s", got)
+	}
+}
+
+// TestMarksOfFindingsAreThoseOfTheLog, as far as they are projected; refused ones don't count.
+func TestMarksOfFindingsAreThoseOfTheLog(t *testing.T) {
+	s, db := newScene(t), storetest.Open(t)
+	of := decisions.Target{ID: strings.Repeat("a", 32), Kind: "idle_allocation", Tenant: "=ml 'x'"}
+	now := clock.Real().Now().UTC().Truncate(time.Second)
+	mute := decisions.Finding{
+		Action: decisions.FindingMute, Target: decisions.Target{Tenant: of.Tenant}, Owner: "ann", Reason: "r", Until: now.Add(time.Hour),
+	}
+	s.append(decisions.KindFinding, "mute", &mute)
+	s.append(decisions.KindFinding, "ack", &decisions.Finding{Action: decisions.FindingAck, Target: decisions.Target{ID: of.ID}})
+	p := s.projection(db)
+	project(t, p)
+	mute.Until = now.Add(-time.Hour)
+	if out := s.append(decisions.KindFinding, "over", &mute); out.Accepted {
+		t.Fatal("a mute that is over was accepted")
+	}
+	s.append(decisions.KindFinding, "judge", &decisions.Finding{
+		Action: decisions.FindingJudge, Target: decisions.Target{ID: of.ID, Kind: of.Kind}, Verdict: decisions.VerdictUseful,
+	})
+	for _, judged := range []string{"", decisions.VerdictUseful} {
+		findings, err := Findings(testContext(t), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want decisions.Marks
+		s.log.View(func(state *decisions.State) { want = state.Findings().Marks(of, now) })
+		want.Judged = judged
+		if diff := cmp.Diff(want, findings.Marks(of, now)); diff != "" || !want.Muted() || want.AcknowledgedBy != "carol" {
+			t.Errorf("marks (-log +projection):\n%s", diff)
+		}
+		project(t, p)
+	}
+	if res := checked(t, p); !res.OK {
+		t.Errorf("check: %v", res.Findings)
 	}
 }
 
