@@ -155,6 +155,9 @@ func TestMarksAreBounded(t *testing.T) {
 		if refusal := f.admit(s, place{offset: int64(n), appended: at(0), record: &Record{Who: "ann"}}); refusal != "" {
 			t.Fatal(refusal)
 		}
+		if !s.findings.Has(f.Target) {
+			t.Fatalf("action %d: the newest target has no marks", n)
+		}
 	}
 	costtest.Within(t, costtest.Time, 1<<30, func() {
 		for n := range 3 * maxMarked {
