@@ -196,6 +196,27 @@ gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",severity="low",tenant="
 	}
 }
 
+// TestAMutedFindingIsNoAlert: it stays open.
+func TestAMutedFindingIsNoAlert(t *testing.T) {
+	for muted, want := range map[bool]float64{false: 1, true: 0} {
+		db := storetest.Open(t)
+		write(t, db, gpu{"GPU-1", "ml", monday, "aiiiiii", 1})
+		registry := prometheus.NewRegistry()
+		s, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{
+			DB: db, Rates: rates{}, Clock: clock.NewFake(monday.AddDate(0, 0, 1)), Log: slog.New(slog.DiscardHandler), Registry: registry,
+			Muted: func(context.Context) (func(*episode.Episode) bool, error) {
+				return func(*episode.Episode) bool { return muted }, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runOnce(t, s)
+		wantMetric(t, registry, "gputally_anomaly_open", 1)
+		wantMetric(t, registry, "gputally_anomaly_alerts", want)
+	}
+}
+
 func runOnce(t *testing.T, s *analyzer.Service) {
 	t.Helper()
 	if err := s.RunOnce(t.Context()); err != nil {

@@ -74,7 +74,7 @@ func newFindings() *findings {
 		open: prometheus.NewDesc("gputally_anomaly_open",
 			"Findings that have not ended by their cluster's newest hours. A pattern's idle allocations count in the pattern.", labels, nil),
 		alerts: prometheus.NewDesc("gputally_anomaly_alerts",
-			"Open findings that the alert budget let through.", labels, nil),
+			"Open findings that the alert budget let through and nobody muted.", labels, nil),
 		hours: prometheus.NewDesc("gputally_anomaly_wasted_gpu_hours",
 			"Wasted GPU-hours of the findings in the analyzer's window.", labels, nil),
 		cost: prometheus.NewDesc("gputally_anomaly_wasted_cost",
@@ -90,7 +90,9 @@ func newFindings() *findings {
 // set replaces the snapshot. A finding is open if it reaches into one of the two
 // newest hours of its cluster: the newest one may have just begun. Clusters may lag
 // behind each other. A cluster without a newest hour has ended.
-func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time) {
+func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time,
+	muted func(*episode.Episode) bool,
+) {
 	totals := map[ofTenant]*total{}
 	named := dearest(episodes, mostTenants)
 	for i := range episodes {
@@ -109,7 +111,7 @@ func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[
 		}
 		if hour, goesOn := newest[e.Cluster]; goesOn && !e.End.Before(hour) {
 			t.open++
-			if !e.Alerted.IsZero() {
+			if !e.Alerted.IsZero() && !muted(e) {
 				t.alerts++
 			}
 		}

@@ -32,6 +32,13 @@ WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices
 ORDER BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices`
 
+// idleHoursSQL returns idle time by tenant, hour and price. Parameters: from, to.
+const idleHoursSQL = `
+SELECT tenant, hour, model, profile, gpu_slices, profile_slices, sum(idle_slice_ms)
+FROM usage
+WHERE kind = 'owner' AND hour >= ? AND hour < ? AND idle_slice_ms > 0
+GROUP BY tenant, hour, model, profile, gpu_slices, profile_slices`
+
 // coverageSQL returns the hours of each cluster of which at least half was observed.
 // Parameters: from, to.
 const coverageSQL = `

@@ -17,8 +17,10 @@ import (
 
 // Deps are the dependencies of a Service. Rates may be nil: then no cost is known.
 type Deps struct {
-	DB       DB
-	Rates    episode.Rates
+	DB    DB
+	Rates episode.Rates
+	// Muted returns what tells whether a finding is muted now, so that it raises no alert; nil: none is.
+	Muted    func(ctx context.Context) (func(*episode.Episode) bool, error)
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
@@ -79,7 +81,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 		return fmt.Errorf("read newest hours: %w", err)
 	}
 	if len(hours) == 0 {
-		s.metrics.findings.set(nil, nil, nil)
+		s.metrics.findings.set(nil, nil, nil, nil)
 		return nil
 	}
 	to := newest.Add(time.Hour)
@@ -91,8 +93,19 @@ func (s *Service) runWindow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read observed share: %w", err)
 	}
-	s.metrics.findings.set(episodes, clusters, hours)
+	muted, err := s.muted(ctx)
+	if err != nil {
+		return fmt.Errorf("read muted findings: %w", err)
+	}
+	s.metrics.findings.set(episodes, clusters, hours, muted)
 	return nil
+}
+
+func (s *Service) muted(ctx context.Context) (func(*episode.Episode) bool, error) {
+	if s.deps.Muted == nil {
+		return func(*episode.Episode) bool { return false }, nil
+	}
+	return s.deps.Muted(ctx)
 }
 
 // Refresh finds and publishes the episodes that overlap [from, to), and returns them.

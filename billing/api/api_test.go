@@ -309,7 +309,7 @@ func TestFindingsAreMarked(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", c.body, w.Code, w.Body, c.answer)
 		}
 	}
-	const fields = `"leaves":0,"acknowledged_by":"ann","muted_until":"2026-12-01T00:00:00Z","mute_owner":"ann","mute_reason":"rollout","judged":"planned"}`
+	const fields = `"leaves":0,"severity":"","observed":0,"expected":0,"score":0,"acknowledged_by":"ann","muted_until":"2026-12-01T00:00:00Z","mute_owner":"ann","mute_reason":"rollout","judged":"planned"}`
 	if _, body := episodesOf(t, f, ""); !strings.Contains(body, fields) {
 		t.Errorf("the list %s lacks %s", body, fields)
 	}

@@ -94,8 +94,10 @@ func (p *pages) said(e *episode) (said string) {
 }
 
 // kindTitles are the titles of the kinds of findings.
-var kindTitles = map[string]string{"idle_allocation": "Idle allocation", "idle_pattern": "Recurring idle time",
-	"off_hours_spike": "Off-hours spike"}
+var kindTitles = map[string]string{
+	"idle_allocation": "Idle allocation", "idle_pattern": "Recurring idle time",
+	"off_hours_spike": "Off-hours spike",
+}
 
 // Title is the title of the kind.
 func (e episode) Title() string {

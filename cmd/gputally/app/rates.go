@@ -14,6 +14,7 @@ import (
 	"github.com/gputally/gputally/ingest/explain"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // explain answers the finance API's question as the command prints it for scripts.
@@ -57,6 +58,23 @@ func (r ListRates) GPUHour(u *episode.Use) (rate *big.Rat, currency string, ok b
 		rate.Add(rate, new(big.Rat).Mul(model.GPUHour.Rat(), version.IdleSurcharge.Rat()))
 	}
 	return rate, book.Currency, true
+}
+
+// FindingOf is how decisions name an episode.
+func FindingOf(e *episode.Episode) decisions.Target {
+	return decisions.Target{
+		ID: e.ID(), Kind: string(e.Kind), Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
+	}
+}
+
+// muted returns which findings are muted now, as far as decisions are projected.
+func (p *Pipeline) muted(ctx context.Context) (func(*episode.Episode) bool, error) {
+	findings, err := projection.Findings(ctx, p.Access.DB)
+	now := p.Session.Clock.Now()
+	return func(e *episode.Episode) bool {
+		m := findings.Marks(FindingOf(e), now)
+		return m.Muted()
+	}, err
 }
 
 // Book is the price book in force, as ClickHouse knows it: the one published

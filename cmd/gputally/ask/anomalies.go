@@ -119,7 +119,7 @@ func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string, muted, 
 		now := s.Clock.Now()
 		for i := range found {
 			e := &found[i]
-			e.Marks = marks.Marks(targetOf(&e.Episode), now)
+			e.Marks = marks.Marks(app.FindingOf(&e.Episode), now)
 		}
 		if s.Format != cli.AsTable {
 			return s.Print(anomaliesExact(found))
@@ -156,13 +156,6 @@ func showAnomalies(s *cli.Session, found []anomaly, muted, all bool) error {
 		err = s.Writef("\nmuted and not shown: %s (--muted shows them)\n", plural.Of(hidden, "finding"))
 	}
 	return err
-}
-
-// targetOf is how decisions name an episode.
-func targetOf(e *episode.Episode) decisions.Target {
-	return decisions.Target{
-		ID: e.ID(), Kind: string(e.Kind), Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
-	}
 }
 
 // AnomalyKinds returns the kinds of episodes.

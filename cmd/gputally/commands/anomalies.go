@@ -33,6 +33,40 @@ func anomaliesCommand() cli.Command {
 			flags.BoolVar(&muted, "muted", false, "also show muted ones in the table; JSON and CSV always have them")
 			flags.BoolVar(&all, "all", false, "in the table, also the allocations that a pattern sums up")
 		},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
+			return ask.Anomalies(ctx, s, kind, tenant, muted, all)
+		},
+		Commands: []cli.Command{
+			anomaliesMarkCommand(cli.Command{
+				Use: "ack ID", Short: "Acknowledge a finding: somebody looks after it",
+				Long:     "ID is the last column of gputally anomalies. A later ack replaces an earlier one.",
+				Examples: []string{"gputally anomalies ack ID --by alice --data DIR", "alice looks after it"},
+			}, decisions.FindingAck),
+			anomaliesMarkCommand(cli.Command{
+				Use: "mute [ID]", Short: "Mute findings until a time: no alert, hidden in tables",
+				Long: "Without ID, mutes every finding, also later ones, that has the given kind, tenant, project and workload.\n" +
+					"A later mute of the same replaces an earlier one; clear ends it before its time.",
+				Examples: []string{
+					`gputally anomalies mute ID --until 2026-11-01 --reason "known" --data DIR`, "one finding",
+					`gputally anomalies mute --kind idle_allocation --tenant ml-train --until 2026-11-01 --reason "rollout" --data DIR`,
+					"planned idle time",
+				},
+				Needs: []string{"until", "reason"},
+			}, decisions.FindingMute),
+			anomaliesMarkCommand(cli.Command{
+				Use: "judge ID VERDICT", Short: "Judge a finding: useful, false or planned",
+				Long: "useful: something was wasted or wrong; false: nothing was; planned: it is as found, and was meant to be.\n" +
+					"A later verdict replaces an earlier one. anomalies scores counts them.",
+				Examples: []string{"gputally anomalies judge ID false --data DIR", "a false alarm"},
+			}, decisions.FindingJudge),
+			anomaliesMarkCommand(cli.Command{
+				Use: "clear [ID]", Short: "End all marks of a finding, or the mute of a pattern",
+				Long:     "A pattern is ended with the same kind, tenant, project and workload as it was muted with.",
+				Examples: []string{"gputally anomalies clear ID --data DIR", "as if nobody had said anything"},
+			}, decisions.FindingClear),
+			anomaliesScoresCommand(),
+			anomaliesIdleCommand(),
+		},
 	}
 }
 
@@ -78,5 +112,17 @@ func anomaliesScoresCommand() cli.Command {
 		Examples: []string{"gputally anomalies scores --data DIR", "what the findings are worth so far"},
 		Takes:    cli.Data | cli.Output,
 		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return ask.AnomalyScores(ctx, s) },
+	}
+}
+
+func anomaliesIdleCommand() cli.Command {
+	return cli.Command{
+		Use:   "idle",
+		Short: "A month's idle time: in findings, in none, and on the invoices",
+		Long: "Found and rest sum to the idle time of the ledger. Their cost is that of the invoices' lines of bucket idle\n" +
+			"(list value, profile price, surcharge); exit code 1 if it differs by more than half a cent.",
+		Examples: []string{"gputally anomalies idle --period 2026-10 --data DIR", "how much of the waste the findings name"},
+		Takes:    cli.Data | cli.Output | cli.Period,
+		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return ask.IdleTime(ctx, s) },
 	}
 }

@@ -57,6 +57,17 @@ func TestUsageInThreeFormats(t *testing.T) {
 	}
 }
 
+// TestIdleTimeIsInFindingsOrInNone: both sum to what the draft has.
+func TestIdleTimeIsInFindingsOrInNone(t *testing.T) {
+	data := programtest.NewLedger(t)
+	got := programtest.Invoke(t, "anomalies", "idle", "--data", data, "--period", "2026-10", "--output", "csv")
+	want := "tenant,found_gpu_hours,rest_gpu_hours,found_cost,rest_cost,invoice_idle,difference,currency\n" +
+		"ml-train,2,0,4.98,0,4.98,0,USD\n"
+	if diff := cmp.Diff(programtest.Came(cli.ExitOK, want, ""), got); diff != "" {
+		t.Errorf("idle time (-want +got):\n%s", diff)
+	}
+}
+
 func TestAnomaliesOfTheWholeLedger(t *testing.T) {
 	data := programtest.NewLedger(t)
 	got := programtest.Invoke(t, "anomalies", "--data", data, "--output", "csv")
