@@ -135,7 +135,7 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 	if err != nil {
 		return nil, err
 	}
-	return idle.Episodes(append(runs, finder.Unfinished(newest)...), rates), nil
+	return idle.Episodes(config, append(runs, finder.Unfinished(newest)...), rates), nil
 }
 
 // addRow adds the lines of a GPU-hour, each to its series.

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
@@ -74,8 +75,19 @@ func rowOf(e episode.Episode, version uint64) tables.Anomaly {
 		User: e.User, Node: e.Node, GPU: e.At().GPU, Leaf: e.At().Leaf, GPUs: gpus, Leaves: leaves, Cause: e.Cause,
 		Grade: string(e.Grade), Open: open, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
 		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Severity: e.Severity.String(), Alerted: latest(e.Alerted, time.Unix(0, 0).UTC()),
-		Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Version: version,
+		Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Facts: facts(e), Version: version,
 	}
+}
+
+// facts are the episode's as JSON, bounded.
+func facts(e episode.Episode) string {
+	f := e.Facts
+	f.Bound()
+	text, err := json.Marshal(f)
+	if err != nil {
+		return "{}" // a number that is no JSON: the columns have the figures
+	}
+	return string(text)
 }
 
 func latest(a, b time.Time) time.Time {

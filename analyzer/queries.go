@@ -78,7 +78,7 @@ ORDER BY gpu`
 const publishedSQL = `
 SELECT id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end,
     toString(wasted_gpu_hours) AS wasted_gpu_hours, toString(wasted_cost) AS wasted_cost, currency, evidence, user, cause,
-    grade, open, gpus, leaves, severity, alerted, parent, observed, expected, score, version
+    grade, open, gpus, leaves, severity, alerted, parent, observed, expected, score, facts, version
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < ? AND end > ?
 ORDER BY start, id`

@@ -77,6 +77,7 @@ type Episode struct {
 	Reached                   Reached
 	Alerted                   time.Time // when the alert budget let it through; zero: it waits in the table
 	Waste                     *Waste    // by hour, with the cost that a suspected finding doesn't show
+	Facts                     Facts
 }
 
 // Wasted sets the wasted time and its cost. Only proven time has a cost.
@@ -86,6 +87,7 @@ func (e *Episode) Wasted(w *Waste) {
 		e.WastedCost, e.Currency = w.Cost()
 		e.Evidence += w.Note()
 	}
+	e.Facts.Cost = w.prices(e.Grade)
 }
 
 // At is the only leaf; of several, or of none, it is empty.

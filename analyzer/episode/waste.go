@@ -42,9 +42,10 @@ func (a *Amount) Add(b *Amount) {
 	a.Cost.Add(&a.Cost, &b.Cost)
 }
 
-// Waste adds up wasted GPU-hours and their cost, by UTC hour. The zero value is empty.
+// Waste adds up wasted GPU-hours and their cost, by UTC hour and by price. The zero value is empty.
 type Waste struct {
 	hours    map[time.Time]*Amount
+	byPrice  map[priceKey]*Amount
 	currency string
 	unpriced []string
 }
@@ -55,8 +56,13 @@ func (w *Waste) Add(rates Rates, u *Use, gpuHours *big.Rat) {
 	if gpuHours.Sign() == 0 {
 		return
 	}
-	a := w.at(u.Hour)
-	a.GPUHours.Add(&a.GPUHours, gpuHours)
+	var add Amount
+	add.GPUHours.Set(gpuHours)
+	key := priceKey{model: u.Model, profile: u.Profile}
+	defer func() {
+		w.at(u.Hour).Add(&add)
+		w.of(key).Add(&add)
+	}()
 	rate, currency, ok := rates.GPUHour(u)
 	if !ok || (w.currency != "" && w.currency != currency) {
 		if !slices.Contains(w.unpriced, u.Model) {
@@ -64,8 +70,20 @@ func (w *Waste) Add(rates Rates, u *Use, gpuHours *big.Rat) {
 		}
 		return
 	}
-	w.currency = currency
-	a.Cost.Add(&a.Cost, new(big.Rat).Mul(gpuHours, rate))
+	w.currency, key.rate = currency, rate.RatString()
+	add.Cost.Mul(gpuHours, rate)
+}
+
+func (w *Waste) of(key priceKey) *Amount {
+	if w.byPrice == nil {
+		w.byPrice = map[priceKey]*Amount{}
+	}
+	a := w.byPrice[key]
+	if a == nil {
+		a = &Amount{}
+		w.byPrice[key] = a
+	}
+	return a
 }
 
 func (w *Waste) at(hour time.Time) *Amount {
@@ -80,12 +98,39 @@ func (w *Waste) at(hour time.Time) *Amount {
 	return a
 }
 
-// AddAll adds another waste of the same currency.
+// AddAll adds another waste. Cost in another currency is left out, as by Add.
 func (w *Waste) AddAll(other *Waste) {
+	if foreign := w.currency != "" && other.currency != "" && w.currency != other.currency; foreign {
+		other = other.withoutCost()
+	}
 	w.currency = cmp.Or(w.currency, other.currency)
+	for _, model := range other.unpriced {
+		if !slices.Contains(w.unpriced, model) {
+			w.unpriced = append(w.unpriced, model)
+		}
+	}
 	for hour, a := range other.hours {
 		w.at(hour).Add(a)
 	}
+	for key, a := range other.byPrice {
+		w.of(key).Add(a)
+	}
+}
+
+// withoutCost is the same time without a price.
+func (w *Waste) withoutCost() *Waste {
+	var out Waste
+	for hour, a := range w.hours {
+		out.at(hour).GPUHours.Set(&a.GPUHours)
+	}
+	for key, a := range w.byPrice {
+		of := out.of(priceKey{model: key.model, profile: key.profile})
+		of.GPUHours.Add(&of.GPUHours, &a.GPUHours)
+		if !slices.Contains(out.unpriced, key.model) {
+			out.unpriced = append(out.unpriced, key.model)
+		}
+	}
+	return &out
 }
 
 // Between is the sum of the UTC hours that begin in [from, to).

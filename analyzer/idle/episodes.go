@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/plural"
 )
@@ -48,7 +49,7 @@ type workload struct {
 
 // Episodes joins the runs of one workload and grade that overlap: the leaves of one job
 // are one episode. Only proven time has a cost.
-func Episodes(runs []Run, rates episode.Rates) []episode.Episode {
+func Episodes(cfg Config, runs []Run, rates episode.Rates) []episode.Episode {
 	by := map[workload][]Run{}
 	for _, r := range runs {
 		key := workload{r.Cluster, r.Tenant, r.Project, r.Workload, r.Grade}
@@ -66,7 +67,7 @@ func Episodes(runs []Run, rates episode.Rates) []episode.Episode {
 					end = of[n].To
 				}
 			}
-			found = append(found, makeEpisode(of[:n], end, rates))
+			found = append(found, makeEpisode(cfg, of[:n], end, rates))
 			of = of[n:]
 		}
 	}
@@ -75,7 +76,7 @@ func Episodes(runs []Run, rates episode.Rates) []episode.Episode {
 }
 
 // makeEpisode sums up runs that overlap, by start.
-func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode {
+func makeEpisode(cfg Config, runs []Run, end time.Time, rates episode.Rates) episode.Episode {
 	first, last := &runs[0], &runs[len(runs)-1]
 	e := episode.Episode{
 		Kind: episode.IdleAllocation, Grade: episode.Proven, Cluster: first.Cluster, Tenant: first.Tenant,
@@ -88,12 +89,17 @@ func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode
 	times := map[string]uint64{} // by cause, in slice-ms
 	for i := range runs {
 		r := &runs[i]
+		var one episode.Waste
 		for _, p := range r.Parts {
-			waste.Add(rates, &episode.Use{
+			one.Add(rates, &episode.Use{
 				Hour: p.Hour, Tenant: r.Tenant, Model: p.Model, Profile: r.Profile, Slices: p.Slices,
 				ProfileSlices: p.ProfileSlices, Idle: e.Grade == episode.Proven,
 			}, episode.GPUHours(p.SliceMS, p.Slices))
 		}
+		waste.AddAll(&one)
+		e.Facts.Runs = append(e.Facts.Runs, episode.Run{
+			GPU: r.GPU, Leaf: r.Leaf, Node: r.Node, From: r.From, To: r.To, Cause: r.cause(), GPUHours: one.GPUHours().String(),
+		})
 		times[r.cause()] += r.sliceMS()
 		e.Open = e.Open || r.Open
 		e.AddLeaf(episode.Leaf{GPU: r.GPU, Leaf: r.Leaf})
@@ -106,7 +112,18 @@ func makeEpisode(runs []Run, end time.Time, rates episode.Rates) episode.Episode
 	e.WastedGPUHours = waste.GPUHours()
 	e.Evidence = evidence(runs, &e)
 	e.Wasted(&waste)
+	e.Facts.Rules = []episode.Rule{{
+		Key: "idle.min_duration", Value: config.FormatDuration(longest(runs)), Limit: config.FormatDuration(cfg.MinDuration), Least: true,
+	}}
 	return e
+}
+
+// longest is the longest time without work, without what was bridged.
+func longest(runs []Run) (d time.Duration) {
+	for i := range runs {
+		d = max(d, runs[i].Rest)
+	}
+	return d
 }
 
 // evidence is the episode in a sentence.
@@ -125,11 +142,7 @@ func evidence(runs []Run, e *episode.Episode) string {
 	if e.Grade == episode.Suspected {
 		parts = append(parts, "by the only valid signal: this is no proof, and has no cost")
 	}
-	var longest time.Duration
-	for i := range runs {
-		longest = max(longest, runs[i].Rest)
-	}
 	parts = append(parts, fmt.Sprintf("%s on %s of %s, at most %s without a break", e.WastedGPUHours.Round(2),
-		plural.Of(len(e.Leaves), "leaf"), runs[0].Parts[0].Model, longest.Round(time.Second)))
+		plural.Of(len(e.Leaves), "leaf"), runs[0].Parts[0].Model, config.FormatDuration(longest(runs).Round(time.Second))))
 	return strings.Join(parts, "; ")
 }

@@ -227,12 +227,23 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	var excess, observed, expected float64
 	least := 1.0
 	var waste episode.Waste
+	var hours []episode.Hour
+	var rarest Verdict
+	by := map[episode.Part]*big.Rat{}
 	proven, peers := l.measure == "active", false
 	for k, v := range open {
 		proven, peers = proven && !v.Peers, peers || v.Peers
 		excess += v.Observed - v.Expected
 		observed, expected, least = observed+v.Observed, expected+v.Expected, min(least, v.P)
 		l.addWaste(&waste, rates, begin+k, v)
+		if v.P <= least {
+			rarest = v
+		}
+		hours = append(hours, episode.Hour{
+			At: l.first.Add(time.Duration(begin+k) * time.Hour).UTC(), Observed: v.Observed, Expected: v.Expected, Carried: v.Carried,
+			Probability: v.P,
+		})
+		l.addParts(by, begin+k)
 	}
 	if len(open) == 0 || excess < config.MinGPUHours {
 		return episode.Episode{}, false
@@ -249,7 +260,42 @@ func (l *line) episode(config Config, rates episode.Rates, begin int, open []Ver
 	e.Evidence = fmt.Sprintf("%.1f GPU-hours %s in %d off-hours from %s, %.1f expected; so much or more has a probability of %.2g",
 		observed, l.measure, len(open), start.In(l.cal.zone).Format("Mon 2006-01-02 15:04 MST"), expected, least)
 	e.Wasted(&waste)
+	e.Facts.Hours, e.Facts.Sources = hours, rarest.sources()
+	e.Facts.By = episode.PartsOf(by)
+	e.Facts.Rules = []episode.Rule{
+		{Key: "off_hours.p", Value: fmt.Sprintf("%.2g", open[0].P), Limit: fmt.Sprint(config.P)},
+		{
+			Key: "off_hours.min_rise", Value: fmt.Sprintf("%.1f", open[0].Observed-open[0].Expected),
+			Limit: fmt.Sprint(config.MinRise), Least: true,
+		},
+		{
+			Key: "off_hours.min_gpu_hours", Value: fmt.Sprintf("%.1f", excess), Limit: fmt.Sprint(config.MinGPUHours),
+			Least: true,
+		},
+	}
 	return e, true
+}
+
+// addParts adds what each workload and user had in an hour.
+func (l *line) addParts(by map[episode.Part]*big.Rat, i int) {
+	for _, u := range l.hours[i] {
+		part := episode.Part{Workload: u.Workload, User: u.User}
+		if by[part] == nil {
+			by[part] = new(big.Rat)
+		}
+		by[part].Add(by[part], episode.GPUHours(l.amount(&u), u.Slices))
+	}
+}
+
+// sources are the hours that the verdict's reference was taken from.
+func (v *Verdict) sources() (out []episode.Source) {
+	for _, h := range v.Week {
+		out = append(out, episode.Source{At: h.At, GPUHours: h.GPUHours, Same: "hour_of_week"})
+	}
+	for _, h := range v.Day {
+		out = append(out, episode.Source{At: h.At, GPUHours: h.GPUHours, Same: "hour_of_day"})
+	}
+	return out
 }
 
 // addWaste adds the hour's time above what was expected, divided among its uses in

@@ -51,6 +51,15 @@ type Verdict struct {
 	Peers    bool    // judged by the residuals of others
 	Rhythm   bool    // the references explain at least a fifth of the variance
 	Flagged  bool
+	Carried  float64 // of Expected: held by the same workloads since working hours
+	// Of a flagged hour: the hours that the references were taken from.
+	Week, Day []Past
+}
+
+// Past is an hour that was compared with.
+type Past struct {
+	At       time.Time
+	GPUHours float64
 }
 
 // Series is one tenant's, project's or user's hours in a cluster. Its hours are added in
@@ -81,7 +90,9 @@ func (s *Series) Add(start time.Time, uses []Held, seen bool, peers func() *tail
 	}
 	v := Verdict{Off: h.off, Observed: h.held, P: 1, Rhythm: true}
 	carried := s.carry(&h, uses)
-	v.Expected = max(s.reference(h.place), s.onePerson(&h, uses)) + carried
+	weekly, daily := s.references(h.place)
+	v.Carried = carried
+	v.Expected = max(quantile(s.heldAt(weekly)), quantile(s.heldAt(daily)), s.onePerson(&h, uses)) + carried
 	h.expected, h.residual = v.Expected, h.held-v.Expected
 	h.fresh = h.held - carried
 	if h.off && h.seen {
@@ -90,6 +101,7 @@ func (s *Series) Add(start time.Time, uses []Held, seen bool, peers func() *tail
 		s.open = false
 	}
 	if v.Flagged {
+		v.Week, v.Day = s.past(start, weekly), s.past(start, daily)
 		s.excess += h.residual
 		s.kept = append(s.kept, h)
 		h.held, h.residual, h.fresh = h.expected, 0, h.expected-carried
@@ -197,42 +209,55 @@ func (s *Series) carry(h *hour, uses []Held) (sum float64) {
 	return sum
 }
 
-// reference is what is usual at a place of the week: the greater of the quantile of the
-// same hours of the week ± 1 over four weeks, and of the same hours of the day ± 1 over
-// seven days of the same kind.
-func (s *Series) reference(at place) float64 {
-	var values [64]float64
+// references are the hours that tell what is usual at a place of the week, as indices: the same hours of the week ± 1
+// over four weeks, and the same hours of the day ± 1 over seven days of the same kind.
+func (s *Series) references(at place) (weekly, daily []int) {
 	n := len(s.hours) // the index that the hour will have
-	sameWeek := values[:0]
 	for k := 1; k <= 4; k++ {
-		sameWeek = s.near(sameWeek, n-k*week, func(p place) bool {
+		weekly = s.near(weekly, n-k*week, func(p place) bool {
 			d := (p.ofWeek - at.ofWeek + week) % week
 			return d <= 1 || d == week-1
 		})
 	}
-	expected := quantile(sameWeek)
-	sameKind := values[:0]
 	for k, days := 1, 0; k <= 28 && days < 7; k++ {
-		before := len(sameKind)
-		sameKind = s.near(sameKind, n-k*day, func(p place) bool {
+		before := len(daily)
+		daily = s.near(daily, n-k*day, func(p place) bool {
 			d := (p.ofWeek - at.ofWeek + week) % day
 			return (d <= 1 || d == day-1) && p.working == at.working
 		})
-		if len(sameKind) > before {
+		if len(daily) > before {
 			days++
 		}
 	}
-	return max(expected, quantile(sameKind))
+	return weekly, daily
 }
 
 // near appends the hours around an index that were seen and match.
-func (s *Series) near(to []float64, index int, match func(place) bool) []float64 {
+func (s *Series) near(to []int, index int, match func(place) bool) []int {
 	for i := max(index-2, 0); i <= min(index+2, len(s.hours)-1); i++ {
 		if h := &s.hours[i]; h.seen && match(h.place) {
-			to = append(to, h.fresh)
+			to = append(to, i)
 		}
 	}
 	return to
+}
+
+// heldAt is what was held anew in hours.
+func (s *Series) heldAt(hours []int) []float64 {
+	values := make([]float64, len(hours))
+	for k, i := range hours {
+		values[k] = s.hours[i].fresh
+	}
+	return values
+}
+
+// past are hours with their times; now is that of the next one.
+func (s *Series) past(now time.Time, hours []int) []Past {
+	out := make([]Past, len(hours))
+	for k, i := range hours {
+		out[k] = Past{now.Add(time.Duration(i-len(s.hours)) * time.Hour).UTC(), s.hours[i].fresh}
+	}
+	return out
 }
 
 func quantile(values []float64) float64 {

@@ -12,6 +12,6 @@
 // or up to 14 days before.
 //
 // A schedule is proposed from what was observed: the hours of the day in which the workload was idle on at least six
-// of ten days between its first and last allocation. Its saving is the idle time within these hours, not an estimate
+// of ten days with idle time. Its saving is the idle time within these hours, not an estimate
 // of the future.
 package pattern

@@ -137,13 +137,13 @@ func schedule(waste *episode.Waste, zone *time.Location) string {
 	for h := range idleOn {
 		idleOn[h] = map[string]bool{}
 	}
+	days := map[string]bool{}
 	for _, at := range hours {
 		local := at.In(zone)
-		idleOn[local.Hour()][local.Format(time.DateOnly)] = true
+		day := local.Format(time.DateOnly)
+		idleOn[local.Hour()][day], days[day] = true, true
 	}
-	first, last := hours[0].In(zone), hours[len(hours)-1].In(zone)
-	days := 1 + int(midnight(last).Sub(midnight(first)).Hours()+12)/24
-	begin, length := longest(func(h int) bool { return float64(len(idleOn[h])) >= usual*float64(days) })
+	begin, length := longest(func(h int) bool { return float64(len(idleOn[h])) >= usual*float64(len(days)) })
 	if length < shortest {
 		return ""
 	}
@@ -164,10 +164,6 @@ func price(cost *big.Rat, currency string) string {
 		return ""
 	}
 	return " and " + cost.FloatString(2) + " " + currency
-}
-
-func midnight(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
 // longest is the longest run of hours of the day, over midnight too.

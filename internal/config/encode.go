@@ -29,7 +29,7 @@ func Encode(w io.Writer, v any) error {
 
 func encodeValue(v reflect.Value) *yaml.Node {
 	if v.Type() == durationType {
-		return scalarNode("!!str", formatDuration(time.Duration(v.Int())))
+		return scalarNode("!!str", FormatDuration(time.Duration(v.Int())))
 	}
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok && !(v.Kind() == reflect.Pointer && v.IsNil()) {
 		if text, err := m.MarshalText(); err == nil {
@@ -107,8 +107,8 @@ func scalarNode(tag, value string) *yaml.Node {
 	return n
 }
 
-// formatDuration is d without the zero units of its String: "72h", not "72h0m0s".
-func formatDuration(d time.Duration) string {
+// FormatDuration is d without the zero units of its String: "72h", not "72h0m0s".
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

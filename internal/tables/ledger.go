@@ -121,6 +121,7 @@ type Anomaly struct {
 	Score          float64   `ch:"score" sql:"Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour'"`
 	GPUs           []string  `ch:"gpus" sql:"Array(String) COMMENT 'with leaves: the places it is about'"`
 	Leaves         []string  `ch:"leaves" sql:"Array(String)"`
+	Facts          string    `ch:"facts" sql:"String COMMENT 'JSON: rules, runs, hours, contributors, cost' CODEC(ZSTD(1))"`
 	Version        uint64    `ch:"version" sql:"UInt64"`
 	Deleted        uint8     `ch:"deleted" sql:"UInt8 COMMENT '1: no longer found by this version'"`
 }

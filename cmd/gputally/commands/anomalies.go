@@ -37,6 +37,7 @@ func anomaliesCommand() cli.Command {
 			return ask.Anomalies(ctx, s, kind, tenant, muted, all)
 		},
 		Commands: []cli.Command{
+			anomaliesExplainCommand(),
 			anomaliesMarkCommand(cli.Command{
 				Use: "ack ID", Short: "Acknowledge a finding: somebody looks after it",
 				Long:     "ID is the last column of gputally anomalies. A later ack replaces an earlier one.",
@@ -124,5 +125,24 @@ func anomaliesIdleCommand() cli.Command {
 		Examples: []string{"gputally anomalies idle --period 2026-10 --data DIR", "how much of the waste the findings name"},
 		Takes:    cli.Data | cli.Output | cli.Period,
 		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return ask.IdleTime(ctx, s) },
+	}
+}
+
+func anomaliesExplainCommand() cli.Command {
+	output := cli.AsTable
+	return cli.Command{
+		Use:   "explain ID",
+		Short: "Why a finding was found, by which rules, and what it costs",
+		Long: "ID is the last column of gputally anomalies, or six or more of its first digits. JSON has the figures of\n" +
+			"column facts in table anomalies.",
+		Examples: []string{"gputally anomalies explain 9d83be1e --data DIR", "one finding"},
+		Takes:    cli.Data,
+		Flags: func(flags *pflag.FlagSet) {
+			cli.Choice(flags, &output, "output", "o", "print the answer as `FORMAT`", cli.AsTable, cli.AsJSON)
+		},
+		Run: func(ctx context.Context, s *cli.Session, args []string) error {
+			s.Format = output
+			return ask.ExplainAnomaly(ctx, s, args[0])
+		},
 	}
 }

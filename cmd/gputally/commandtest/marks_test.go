@@ -138,3 +138,45 @@ func TestMarksThatMakeNoSense(t *testing.T) {
 		t.Errorf("the audit has %s", got.Stdout)
 	}
 }
+
+// TestAFindingIsExplained: by the beginning of its id; its runs and its cost sum to the finding, and the rule's value
+// would not be found by a stricter limit.
+func TestAFindingIsExplained(t *testing.T) {
+	data := programtest.NewLedger(t)
+	row := anomalyRow(t, data)
+	got := programtest.Invoke(t, "anomalies", "explain", row["id"][:8], "--data", data, "--output", "json")
+	var doc struct {
+		ID    string `json:"id"`
+		Facts struct {
+			Rules []struct{ Key, Value, Limit string }
+			Runs  []struct {
+				From, To time.Time
+				Hours    string `json:"gpu_hours"`
+			}
+			Cost []struct{ Model, Rate, Cost string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.Stdout), &doc); err != nil || got.Code != cli.ExitOK {
+		t.Fatalf("explain: %+v, %v", got, err)
+	}
+	if doc.ID != row["id"] || len(doc.Facts.Runs) != 1 || doc.Facts.Runs[0].Hours != row["wasted_gpu_hours"] ||
+		len(doc.Facts.Cost) != 1 || doc.Facts.Cost[0].Cost != row["wasted_cost"] ||
+		doc.Facts.Runs[0].From.Format(time.RFC3339) != row["start"] || doc.Facts.Runs[0].To.Format(time.RFC3339) != row["end"] {
+		t.Errorf("explained %+v, listed %v", doc, row)
+	}
+	value, err := time.ParseDuration(doc.Facts.Rules[0].Value)
+	if err != nil || doc.Facts.Rules[0].Key != "idle.min_duration" || value != doc.Facts.Runs[0].To.Sub(doc.Facts.Runs[0].From) {
+		t.Errorf("rule %+v, %v: want the run's length", doc.Facts.Rules[0], err)
+	}
+	text := programtest.Invoke(t, "anomalies", "explain", row["id"], "--data", data)
+	for _, want := range []string{row["id"], "analyzer.idle.min_duration", "ml-train", "H100", "anomalies mute"} {
+		if !strings.Contains(text.Stdout, want) {
+			t.Errorf("explain %s lacks %q:\n%s", row["id"], want, text.Stdout)
+		}
+	}
+	for _, id := range []string{"", "abc", "ffffffffffffffffffffffffffffffff"} {
+		if got := programtest.Invoke(t, "anomalies", "explain", id, "--data", data); got.Code == cli.ExitOK {
+			t.Errorf("explain %q: %+v, want an error", id, got)
+		}
+	}
+}

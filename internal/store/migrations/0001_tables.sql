@@ -317,6 +317,7 @@ CREATE TABLE IF NOT EXISTS anomalies
     score Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour',
     gpus Array(String) COMMENT 'with leaves: the places it is about',
     leaves Array(String),
+    facts String COMMENT 'JSON: rules, runs, hours, contributors, cost' CODEC(ZSTD(1)),
     version UInt64,
     deleted UInt8 COMMENT '1: no longer found by this version'
 )
