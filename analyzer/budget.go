@@ -55,8 +55,9 @@ func (a Alerts) rate(episodes []episode.Episode) {
 	}
 }
 
-// alerted is an alert of the last week.
+// alerted is a finding that was let through.
 type alerted struct {
+	id       string
 	at       time.Time
 	tenant   string
 	severity episode.Severity
@@ -65,24 +66,32 @@ type alerted struct {
 // let sets Alerted of the findings that the budget lets through. At each time at which a finding reaches a severity, or
 // a place becomes free again, the dearest of those that still go on is let through first. One that is
 // more severe than all alerts of the last seven days is let through without a place: a place that went to a lesser one
-// must not hide it. Findings that a pattern stands for are left out from when it was known.
-func (a Alerts) let(episodes []episode.Episode) {
-	known := map[string]time.Time{}
+// must not hide it. Findings that a pattern stands for are left out from when it was known. What was let through by an
+// earlier run, as published, stays so and takes its place.
+func (a Alerts) let(episodes []episode.Episode, given []alerted) {
+	known, already := map[string]time.Time{}, map[string]time.Time{}
 	for i := range episodes {
 		if e := &episodes[i]; e.Kind == episode.IdlePattern {
 			known[e.ID()] = e.Known
 		}
 	}
 	var reached []event
+	for i := range given {
+		already[given[i].id] = given[i].at
+		reached = append(reached, event{at: given[i].at, given: &given[i]})
+	}
 	for i := range episodes {
 		e := &episodes[i]
+		if e.Alerted = already[e.ID()]; !e.Alerted.IsZero() {
+			continue
+		}
 		since, child := known[e.Parent]
 		if child && !e.Start.Before(since) {
 			continue
 		}
 		for _, at := range e.Reached[episode.Low:] {
 			if !at.IsZero() {
-				reached = append(reached, event{at, e})
+				reached = append(reached, event{at: at, e: e})
 			}
 		}
 	}
@@ -91,19 +100,18 @@ func (a Alerts) let(episodes []episode.Episode) {
 	for len(reached) > 0 || len(b.free) > 0 {
 		now := b.next(reached)
 		for len(reached) > 0 && reached[0].at.Equal(now) {
-			if e := reached[0].e; e.Alerted.IsZero() && !slices.Contains(b.waiting, e) {
-				b.waiting = append(b.waiting, e)
-			}
+			b.add(reached[0])
 			reached = reached[1:]
 		}
 		b.at(now)
 	}
 }
 
-// event is a finding that reaches a severity.
+// event is a finding that reaches a severity, or one that an earlier run let through.
 type event struct {
-	at time.Time
-	e  *episode.Episode
+	at    time.Time
+	e     *episode.Episode
+	given *alerted
 }
 
 // budget lets findings through in the order of time.
@@ -120,6 +128,15 @@ func (b *budget) next(reached []event) time.Time {
 		return reached[0].at
 	}
 	return b.free[0]
+}
+
+func (b *budget) add(ev event) {
+	switch {
+	case ev.given != nil:
+		b.recent, b.free = append(b.recent, *ev.given), append(b.free, ev.at.Add(alertWeek))
+	case ev.e.Alerted.IsZero() && !slices.Contains(b.waiting, ev.e):
+		b.waiting = append(b.waiting, ev.e)
+	}
 }
 
 // at lets findings through at one time.
@@ -140,7 +157,7 @@ func (b *budget) at(now time.Time) {
 			return false
 		}
 		e.Alerted = now
-		b.recent = append(b.recent, alerted{now, e.Tenant, severity})
+		b.recent = append(b.recent, alerted{e.ID(), now, e.Tenant, severity})
 		return true
 	})
 	if len(b.recent) > before {

@@ -64,8 +64,27 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	found := append(append(pattern.Find(idles, config.OffHours.Zone), idles...), spikes...)
 	episode.Sort(found)
 	config.Alerts.rate(found)
-	config.Alerts.let(found)
+	given, err := readAlerted(ctx, db, idleBegin(from))
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
+	}
+	config.Alerts.let(found, given)
 	return slices.DeleteFunc(found, func(e episode.Episode) bool { return !e.Overlaps(from, to) }), nil
+}
+
+// readAlerted returns the published findings that were let through from an instant on.
+func readAlerted(ctx context.Context, db DB, from time.Time) (given []alerted, err error) {
+	err = each(ctx, db, func(rows driver.Rows) error {
+		var a alerted
+		var severity string
+		if err := rows.Scan(&a.id, &a.at, &a.tenant, &severity); err != nil {
+			return err
+		}
+		a.at, a.severity = a.at.UTC(), episode.SeverityOf(severity)
+		given = append(given, a)
+		return nil
+	}, alertedSQL, from)
+	return given, err
 }
 
 // idleBegin is from when idle time must be known: a pattern is of a month.

@@ -83,6 +83,12 @@ FROM anomalies FINAL
 WHERE deleted = 0 AND start < ? AND end > ?
 ORDER BY start, id`
 
+// alertedSQL returns the published findings that were let through from an instant on. Parameter: the instant.
+const alertedSQL = `
+SELECT id, alerted, toString(tenant), toString(severity) FROM anomalies FINAL
+WHERE deleted = 0 AND alerted > toDateTime(0, 'UTC') AND alerted >= ?
+ORDER BY alerted, id`
+
 // newestVersionSQL returns the highest version of all rows, 0 if there are none.
 // Deleted rows count: an episode that comes back must outrank its own deletion.
 const newestVersionSQL = `SELECT max(version) FROM anomalies`

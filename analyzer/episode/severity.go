@@ -23,6 +23,16 @@ func (s Severity) String() string {
 	return [severities]string{"info", "low", "medium", "high", "critical"}[s]
 }
 
+// SeverityOf is the severity of a name; an unknown one is Info.
+func SeverityOf(name string) Severity {
+	for _, s := range Severities() {
+		if s.String() == name {
+			return s
+		}
+	}
+	return Info
+}
+
 // Severities lists all severities, ascending.
 func Severities() []Severity { return []Severity{Info, Low, Medium, High, Critical} }
 
