@@ -48,13 +48,18 @@ func lines(episodes []episode.Episode) []string {
 func newService(t *testing.T, db analyzer.DB) (*analyzer.Service, *clock.Fake, *prometheus.Registry) {
 	t.Helper()
 	registry, fake := prometheus.NewRegistry(), clock.NewFake(monday.AddDate(1, 0, 0))
-	s, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{
-		DB: db, Rates: rates{}, Clock: fake, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
+	return newServiceOf(t, db, analyzer.DefaultConfig(), fake, registry), fake, registry
+}
+
+func newServiceOf(t *testing.T, db analyzer.DB, config analyzer.Config, clock clock.Clock, registry *prometheus.Registry) *analyzer.Service {
+	t.Helper()
+	s, err := analyzer.New(config, analyzer.Deps{
+		DB: db, Rates: rates{}, Clock: clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, fake, registry
+	return s
 }
 
 func TestFindIdleAllocations(t *testing.T) {

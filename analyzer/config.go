@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/analyzer/idle"
+	"github.com/gputally/gputally/analyzer/month"
 	"github.com/gputally/gputally/analyzer/offhours"
 )
 
@@ -19,6 +20,7 @@ type Config struct {
 	Idle     idle.Config     `yaml:"idle"`
 	OffHours offhours.Config `yaml:"off_hours"`
 	Alerts   Alerts          `yaml:"alerts"`
+	Forecast month.Config    `yaml:"forecast"`
 }
 
 // DefaultConfig looks at the last 35 days every five minutes.
@@ -48,6 +50,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Alerts.Validate(); err != nil {
 		return fmt.Errorf("alerts: %w", err)
+	}
+	if err := c.Forecast.Validate(); err != nil {
+		return fmt.Errorf("forecast: %w", err)
 	}
 	return nil
 }

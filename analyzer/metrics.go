@@ -6,13 +6,14 @@ import (
 	"github.com/gputally/gputally/internal/telemetry"
 )
 
-// metrics describe the analyzer's own runs; findings has their results.
+// metrics describe the analyzer's own runs; findings and months have their results.
 type metrics struct {
 	runs, errors prometheus.Counter
 	duration     prometheus.Observer
 	lastRun      prometheus.Gauge
 	changed      *prometheus.CounterVec
 	findings     *findings
+	months       *monthMetrics
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -25,8 +26,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		lastRun:  r.Gauge("last_run_timestamp_seconds", "Unix time of the last successful run."),
 		changed:  r.Counters("episodes_total", "Episodes written to the table anomalies, by change.", "change"),
 		findings: newFindings(),
+		months:   newMonthMetrics(),
 	}
-	registry.MustRegister(m.findings)
+	registry.MustRegister(m.findings, m.months)
 	telemetry.Zero(m.changed, "written", "deleted", "kept")
 	return m
 }

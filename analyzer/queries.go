@@ -92,3 +92,28 @@ ORDER BY alerted, id`
 // newestVersionSQL returns the highest version of all rows, 0 if there are none.
 // Deleted rows count: an episode that comes back must outrank its own deletion.
 const newestVersionSQL = `SELECT max(version) FROM anomalies`
+
+// seenHoursSQL returns the hours of each cluster, whether at least half of them was observed,
+// and whether they are over. Parameters: from, to.
+const seenHoursSQL = `
+SELECT cluster, hour, sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms), max(until_ms) >= 3600000
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ? AND present_ms > 0
+GROUP BY cluster, hour`
+
+// tenantHoursSQL returns the GPU-hours of every tenant, or of one, by cluster and model: the
+// numbers of the hours after the first, and the amounts. Small blocks, because the reader
+// computes between them. Parameters: from, from, to, twice the tenant (empty: all).
+const tenantHoursSQL = `
+SELECT t, cluster, model, groupArray(at), groupArray(held) FROM
+(
+    SELECT t, cluster, model, toUInt16((toUInt32(hour) - toUInt32(?)) / 3600) AS at,
+        sum((a + i + u) / (greatest(gpu_slices, 1) * 3600000.)) AS held
+    FROM usage_hourly FINAL
+    ARRAY JOIN tenant AS t, active AS a, idle AS i, unproven AS u
+    WHERE hour >= ? AND hour < ? AND (empty(?) OR t = ?)
+    GROUP BY t, cluster, model, hour
+)
+GROUP BY t, cluster, model
+ORDER BY t, cluster, model
+SETTINGS max_block_size = 256, max_bytes_before_external_group_by = 268435456`

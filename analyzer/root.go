@@ -15,10 +15,12 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Deps are the dependencies of a Service. Rates may be nil: then no cost is known.
+// Deps are the dependencies of a Service. Rates may be nil: then no cost is known. Zone is
+// that of a tenant's months; nil: UTC.
 type Deps struct {
 	DB    DB
 	Rates episode.Rates
+	Zone  func(tenant string) *time.Location
 	// Muted returns what tells whether a finding is muted now, so that it raises no alert; nil: none is.
 	Muted    func(ctx context.Context) (func(*episode.Episode) bool, error)
 	Clock    clock.Clock
@@ -26,11 +28,13 @@ type Deps struct {
 	Registry prometheus.Registerer
 }
 
-// Service finds and publishes episodes at every Interval.
+// Service finds and publishes episodes at every Interval, and forecasts months once an hour.
 type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
+
+	forecastAt time.Time // the last forecasts were made
 }
 
 // New checks the configuration and registers the metrics; Run starts the service.
@@ -82,6 +86,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 	}
 	if len(hours) == 0 {
 		s.metrics.findings.set(nil, nil, nil, nil)
+		s.metrics.months.set(nil, nil)
 		return nil
 	}
 	to := newest.Add(time.Hour)
@@ -98,7 +103,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 		return fmt.Errorf("read muted findings: %w", err)
 	}
 	s.metrics.findings.set(episodes, clusters, hours, muted)
-	return nil
+	return s.refreshForecasts(ctx)
 }
 
 func (s *Service) muted(ctx context.Context) (func(*episode.Episode) bool, error) {

@@ -17,8 +17,8 @@ const (
 	fewest = 2 * daysPerWeek
 	// MinDays is the shortest history: two weeks to begin with, and two of origins.
 	MinDays = fewest + 2*daysPerWeek
-	// MaxHours is the longest forecast, a month of 31 days.
-	MaxHours = 31 * hoursPerDay
+	// MaxHours is the longest forecast: a month of 31 days with an hour more or less.
+	MaxHours = 32 * hoursPerDay
 )
 
 // ErrTooShort says that there is too little history for a forecast.

@@ -216,7 +216,8 @@ func (p *Pipeline) startAnalyzer(ctx context.Context) error {
 		return err
 	}
 	service, err := analyzer.New(p.Config.Analyzer, analyzer.Deps{
-		DB: p.Access.DB, Rates: rates, Muted: p.muted, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
+		DB: p.Access.DB, Rates: rates, Zone: rates.Zone, Muted: p.muted, Clock: p.Session.Clock, Log: p.Session.Log,
+		Registry: p.Registry,
 	})
 	if err != nil {
 		return err

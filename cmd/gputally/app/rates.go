@@ -77,6 +77,9 @@ func (p *Pipeline) muted(ctx context.Context) (func(*episode.Episode) bool, erro
 	}, err
 }
 
+// Zone is that of the tenant's months.
+func (r ListRates) Zone(tenant string) *time.Location { return r.InForce().Location(tenant) }
+
 // Book is the price book in force, as ClickHouse knows it: the one published
 // last, else the configured one.
 func (a *Access) Book(ctx context.Context) (*prices.Book, error) {

@@ -21,9 +21,8 @@ func groups() []cli.Group {
 	return []cli.Group{
 		{Title: "Run:", Commands: []cli.Command{demoCommand(), standaloneCommand(), importCommand()}},
 		{Title: "Ask a ledger:", Commands: []cli.Command{
-			statusCommand(), verifyCommand(), usageCommand(), explainCommand(), anomaliesCommand(), invoiceCommand(),
-			pricesCommand(),
-			exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
+			statusCommand(), verifyCommand(), usageCommand(), explainCommand(), anomaliesCommand(), forecastCommand(),
+			invoiceCommand(), pricesCommand(), exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
 		}},
 		{Title: "Repair a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
 		{Title: "Run the services, each on its own:", Commands: serviceCommands()},

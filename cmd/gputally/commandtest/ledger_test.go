@@ -173,7 +173,7 @@ func TestUsageOfAnEmptyLedgerIsAHeader(t *testing.T) {
 	if err := programtest.OpenNew(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"usage", "anomalies"} {
+	for _, command := range []string{"usage", "anomalies", "forecast"} {
 		got := programtest.Invoke(t, command, "--data", path, "--output", "csv")
 		if got.Code != cli.ExitOK || strings.Count(got.Stdout, "\n") != 1 {
 			t.Errorf("%s: got %+v, want a header alone", command, got)
