@@ -92,8 +92,8 @@ func forecastExact(lines []outlook, end time.Time) cli.Table {
 
 // forecastShown leaves out what a line of a terminal has no room for.
 func forecastShown(lines []outlook) cli.Table {
-	t := cli.Table{Columns: cli.Columns("tenant", "of", "used number", "expected number", "80_% number", "95_% number",
-		"budget number", "error_1_day number", "error_7_days number", "inside_80_% number", "method wide")}
+	t := cli.Table{Columns: cli.Columns("tenant", "until", "of", "used number", "expected number", "80_% number",
+		"95_% number", "budget number", "error_1_day number", "error_7_days number", "inside_80_% number", "method wide")}
 	for _, o := range lines {
 		of, method := "GPU-hours", o.Why
 		if o.measure == "spend" {
@@ -104,8 +104,8 @@ func forecastShown(lines []outlook) cli.Table {
 		}
 		m := amountOf(o.Outlook)
 		t.Rows = append(t.Rows, []string{
-			ShownTenant(usage.KindOwner, o.tenant.Name), of, shownFigure(o.Used, 1), shownFigure(m.Expected, 1),
-			shownRange(m.Low80, m.High80), shownRange(m.Low95, m.High95), shownFigure(someOf(o.budget), 0),
+			ShownTenant(usage.KindOwner, o.tenant.Name), o.tenant.To.Format("2006-01-02 15:04"), of, shownFigure(o.Used, 1),
+			shownFigure(m.Expected, 1), shownRange(m.Low80, m.High80), shownRange(m.Low95, m.High95), shownFigure(someOf(o.budget), 0),
 			shownFigure(o.Back.Error1, 2), shownFigure(o.Back.Error7, 2), shownFigure(100*o.Back.Inside80, 0), method,
 		})
 	}
