@@ -46,21 +46,22 @@ func (s *score) judge(hours []float64, day, history int, f Forecast) {
 }
 
 // TestBetterThanLastWeek holds the figures of docs/reference/forecast.md. The methods, their
-// parameters and the weights were chosen with seeds 0 to 7.
+// parameters and the weights were chosen with seeds 0 to 7; these are others.
 func TestBetterThanLastWeek(t *testing.T) {
 	const days, history, tenants, seeds = 120, 70, 12, 8
 	for _, c := range []struct {
 		fleet          string
 		error1, error7 float64 // at most
+		total80        float64 // of 28 days together, at least
 	}{
-		{"office", 0.9, 0.9},
-		{"services", 0.9, 0.9},
-		{"research", 0.9, 0.9},
-		{"growing", 0.9, 1.05},
-		{"steps", 0.9, 1.25}, // a step that nobody knows of: last week is as good a guess as any
+		{"office", 0.9, 0.9, 0.7},
+		{"services", 0.9, 0.9, 0.7},
+		{"research", 0.9, 0.9, 0.7},
+		{"growing", 0.9, 1.05, 0.65},
+		{"steps", 0.9, 1.25, 0.55}, // a step that nobody knows of: last week is as good a guess as any
 	} {
 		var s score
-		for seed := uint64(1000); seed < 1000+seeds; seed++ {
+		for seed := uint64(5000); seed < 5000+seeds; seed++ {
 			for _, hours := range simulateFleet(c.fleet, seed, tenants, days) {
 				for day := history; day+28 <= days; day += 5 {
 					s.judge(hours, day, history, mustMake(t, hours[(day-history)*24:day*24], 28*24))
@@ -77,6 +78,9 @@ func TestBetterThanLastWeek(t *testing.T) {
 		if error1 > c.error1 || error7 > c.error7 || covered < 0.75 || covered > 0.85 {
 			t.Errorf("%s: error ÷ seasonal naive %.3f at 1 day, %.3f at 7; 80 %% intervals hold %.1f %%", c.fleet, error1, error7,
 				100*covered)
+		}
+		if total := s.in80[2] / s.n[2]; total < c.total80 || total > 0.85 {
+			t.Errorf("%s: 80 %% intervals of 28 days together hold %.1f %%", c.fleet, 100*total)
 		}
 	}
 }

@@ -17,12 +17,12 @@ type method struct {
 var methods = []method{
 	{"seasonal naive", seasonalNaive}, // the first: the others are compared with it
 	{"hour-of-week median", weekMedian},
-	{"exponential smoothing 0.05", smoothing(0.05, 0)},
-	{"exponential smoothing 0.1", smoothing(0.1, 0)},
-	{"exponential smoothing 0.2", smoothing(0.2, 0)},
-	{"exponential smoothing 0.5", smoothing(0.5, 0)},
-	{"damped trend 0.2", smoothing(0.2, 0.1)},
-	{"damped trend 0.5", smoothing(0.5, 0.1)},
+	{"exponential smoothing 0.05", smoothing(0.05, 0, 1)},
+	{"exponential smoothing 0.1", smoothing(0.1, 0, 1)},
+	{"exponential smoothing 0.2", smoothing(0.2, 0, 1)},
+	{"exponential smoothing 0.5", smoothing(0.5, 0, 1)},
+	{"damped trend 0.2", smoothing(0.2, 0.1, 0.98)},
+	{"damped trend 0.5", smoothing(0.5, 0.2, 0.9)},
 }
 
 // past is the days that a method may know, and what several methods make of them.
@@ -83,9 +83,8 @@ func median(values []float64) float64 {
 // smoothing is exponential smoothing of the logarithms of what the weekly pattern leaves,
 // with a damped trend or, if beta is 0, without one: a tenant grows, and varies, in
 // proportion to its size. alpha and beta are the weights of a day's error in the level and,
-// times alpha, in the trend.
-func smoothing(alpha, beta float64) func(*past, int) []float64 {
-	const damping = 0.9
+// times alpha, in the trend; damping is what is left of a day's trend on the next.
+func smoothing(alpha, beta, damping float64) func(*past, int) []float64 {
 	return func(p *past, days int) []float64 {
 		level, slope := stat.Mean(p.logs[:daysPerWeek], nil), 0.0
 		for _, v := range p.logs {
@@ -103,29 +102,16 @@ func smoothing(alpha, beta float64) func(*past, int) []float64 {
 	}
 }
 
-// weekPattern is the mean difference of each day of the week from the seven days around it,
-// shrunk towards 0 by the part of their variance that chance explains.
+// weekPattern is the mean difference of each day of the week from the seven days around it:
+// neither a trend nor a wandering level is in it.
 func weekPattern(days []float64) (pattern [daysPerWeek]float64) {
 	const side = daysPerWeek / 2
-	var differences [daysPerWeek][]float64
+	var count [daysPerWeek]float64
 	for i := side; i+side < len(days); i++ {
-		around := stat.Mean(days[i-side:i+side+1], nil)
-		differences[i%daysPerWeek] = append(differences[i%daysPerWeek], days[i]-around)
+		pattern[i%daysPerWeek] += days[i] - stat.Mean(days[i-side:i+side+1], nil)
+		count[i%daysPerWeek]++
 	}
-	chance := 0.0 // the variance of a mean difference
-	for i, d := range differences {
-		var variance float64
-		pattern[i], variance = stat.MeanVariance(d, nil)
-		if len(d) > 1 {
-			chance += variance / float64(len(d)) / daysPerWeek
-		}
-	}
-	mean, between := stat.MeanVariance(pattern[:], nil)
-	keep := 0.0
-	if between > 0 {
-		keep = max(1-chance/between, 0)
-	}
-	floats.AddConst(-mean, pattern[:])
-	floats.Scale(keep, pattern[:])
+	floats.Div(pattern[:], count[:])
+	floats.AddConst(-stat.Mean(pattern[:], nil), pattern[:])
 	return pattern
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/floats"
 )
 
 // constant is a tenant that always holds the same; every missing hour is NaN.
@@ -105,6 +107,57 @@ func TestBacktestsNeverLookAhead(t *testing.T) {
 	}
 }
 
+// TestJudgedIntervalsAreThoseOfTheTime: a day more adds to the back-test whether it was inside
+// the intervals that were forecast a day and seven days earlier.
+func TestJudgedIntervalsAreThoseOfTheTime(t *testing.T) {
+	for _, hours := range simulateFleet("office", 2, 3, 70) {
+		forecasts := map[int]Forecast{}
+		for day := MinDays; day <= 70; day++ {
+			forecasts[day] = mustMake(t, hours[:day*24], 168)
+		}
+		for day := MinDays + 8; day < 70; day++ { // from then on both are judged
+			was, inside := floats.Sum(hours[day*24:(day+1)*24]), 0.0
+			for _, a := range []Amount{forecasts[day].Days[0], forecasts[day-6].Days[6]} {
+				if was >= a.Low80 && was <= a.High80 {
+					inside++
+				}
+			}
+			before, after := forecasts[day].Backtest, forecasts[day+1].Backtest
+			got := after.Inside80*float64(after.Judged) - before.Inside80*float64(before.Judged)
+			if math.Abs(got-inside) > 1e-6 || after.Judged != before.Judged+2 || after.Origins != before.Origins+1 {
+				t.Errorf("day %d: %v inside of %d, want %v of 2", day, got, after.Judged-before.Judged, inside)
+			}
+		}
+	}
+}
+
+func TestGrowthGoesOn(t *testing.T) {
+	hours := make([]float64, 70*24)
+	for i := range hours {
+		hours[i] = math.Pow(1.02, float64(i/24))
+	}
+	f := mustMake(t, hours, 168)
+	want := 24 * math.Pow(1.02, 76)
+	if got := f.Days[6].Expected; math.Abs(got-want) > want-floats.Sum(hours[69*24:]) || f.Backtest.Error7 > 0.8 {
+		t.Errorf("in a week %v (back-test %v), want %v: nearer than the last day, and than last week", got, f.Backtest.Error7, want)
+	}
+}
+
+func TestMissingHoursAreThoseOfTheWeek(t *testing.T) {
+	hours := make([]float64, 6*168)
+	for i := range hours {
+		hours[i] = float64(i % 168)
+	}
+	want := append([]float64(nil), hours...)
+	hours[10], hours[3*168+10], hours[6*168-1] = math.NaN(), math.NaN(), math.NaN()
+	for week := range 6 {
+		hours[week*168+50], want[week*168+50] = math.NaN(), (6*167*84.0-10-10-167-6*50)/(6*168-9)
+	}
+	if diff := cmp.Diff(want, fill(hours), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+		t.Errorf("filled (-want +got):\n%s", diff)
+	}
+}
+
 func TestIntervalsAreNested(t *testing.T) {
 	for _, kind := range []string{"office", "growing", "research", "steps"} {
 		for _, hours := range simulateFleet(kind, 3, 5, 50) {
@@ -130,6 +183,11 @@ func TestAPartOfADayHasItsOwnShare(t *testing.T) {
 	for ahead, want := range map[int]float64{8: 0, 13: 10, 24: 20, 32: 20, 37: 30} {
 		if got := mustMake(t, hours, ahead).Total.Expected; math.Abs(got-want) > 1e-6 {
 			t.Errorf("%d hours: %v, want %v", ahead, got, want)
+		}
+	}
+	for ahead, want := range map[int]float64{3: 0, 8: 10, 24: 20} { // from 05:00 on
+		if got := mustMake(t, hours[:55*24+5], ahead).Total.Expected; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%d hours from 05:00 on: %v, want %v", ahead, got, want)
 		}
 	}
 }

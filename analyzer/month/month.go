@@ -222,13 +222,13 @@ func (h *History) price(model string, from, to time.Time) *price {
 	}
 	p, hours := &price{}, 0
 	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
-		rate, currency, ok := h.Rates.GPUHour(model, hour)
+		rate, currency, ok := h.Rates.GPUHour(&episode.Use{Model: model, Hour: hour})
 		if ok && p.currency == "" {
 			p.currency = currency
 		}
 		amount := math.NaN()
 		if ok && currency == p.currency {
-			amount = rate.InexactFloat64()
+			amount, _ = rate.Float64()
 		}
 		p.month = append(p.month, amount)
 		if !hour.Before(h.End) {

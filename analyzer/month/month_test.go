@@ -3,11 +3,11 @@ package month
 import (
 	"errors"
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/analyzer/forecast"
 	"github.com/gputally/gputally/internal/fault"
@@ -20,17 +20,17 @@ var end = time.Date(2026, 5, 11, 0, 0, 0, 0, time.UTC)
 // it later.
 type rates struct{}
 
-func (rates) GPUHour(model string, hour time.Time) (decimal.Decimal, string, bool) {
-	late := !hour.Before(time.Date(2026, 5, 21, 0, 0, 0, 0, time.UTC))
+func (rates) GPUHour(u *episode.Use) (*big.Rat, string, bool) {
+	model, late := u.Model, !u.Hour.Before(time.Date(2026, 5, 21, 0, 0, 0, 0, time.UTC))
 	switch {
 	case model == "H100" && late:
-		return decimal.NewFromInt(4), "USD", true
+		return big.NewRat(4, 1), "USD", true
 	case model == "H100":
-		return decimal.NewFromInt(2), "USD", true
+		return big.NewRat(2, 1), "USD", true
 	case model == "yen":
-		return decimal.NewFromInt(300), "JPY", true
+		return big.NewRat(300, 1), "JPY", true
 	}
-	return decimal.NewFromInt(10), "USD", model == "B200" && !late
+	return big.NewRat(10, 1), "USD", model == "B200" && !late
 }
 
 func newHistory(t *testing.T, first time.Time) *History {
