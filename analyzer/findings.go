@@ -38,7 +38,7 @@ func readSight(ctx context.Context, db DB, to time.Time) ([]sight, error) {
 	return clusters, err
 }
 
-// mostTenants is how many tenants the metrics name: those with the dearest findings; the rest is tenant "other".
+// mostTenants is how many tenants the metrics name. Of findings those with the dearest; the rest is tenant "other".
 const mostTenants = 1000
 
 const otherTenants = "other"

@@ -11,17 +11,13 @@ import (
 	"github.com/gputally/gputally/analyzer/month"
 )
 
-// mostTenants is how many tenants the metrics of forecasts show: those with a budget first,
-// then those that are expected to use most.
-const mostTenants = 1000
-
 // monthMetrics exposes the last forecasts.
 type monthMetrics struct {
 	gpuHours, spend measure
 	number          *prometheus.Desc
 
 	mu      sync.Mutex
-	tenants []month.Tenant // those that are shown
+	tenants []month.Tenant // mostTenants: those with a budget first, then those that are expected to use most
 	omitted int
 	budgets map[string]month.Budget
 }

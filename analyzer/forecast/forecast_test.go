@@ -71,13 +71,13 @@ func TestBetterThanLastWeek(t *testing.T) {
 		error1, error7, error28 := s.wrong[0]/s.naive[0], s.wrong[1]/s.naive[1], s.wrong[2]/s.naive[2]
 		share := func(in, n float64) float64 { return 100 * in / n }
 		covered := (s.in80[0] + s.in80[1]) / (s.n[0] + s.n[1])
-		t.Logf("%s: error ÷ seasonal naive %.2f at 1 day, %.2f at 7, %.2f of 28 together; inside 80 %%: %.0f, %.0f, %.0f %%; "+
-			"inside 95 %%: %.0f, %.0f, %.0f %%; %.0f forecasts", c.fleet, error1, error7, error28,
+		t.Logf("%s: error ÷ seasonal naive %.2f at 1 day, %.2f at 7, %.2f of 28 together; inside 80 %%: %.0f, %.0f, "+
+			"%.0f %%; inside 95 %%: %.0f, %.0f, %.0f %%; %.0f forecasts", c.fleet, error1, error7, error28,
 			share(s.in80[0], s.n[0]), share(s.in80[1], s.n[1]), share(s.in80[2], s.n[2]),
 			share(s.in95[0], s.n[0]), share(s.in95[1], s.n[1]), share(s.in95[2], s.n[2]), s.n[0])
 		if error1 > c.error1 || error7 > c.error7 || covered < 0.75 || covered > 0.85 {
-			t.Errorf("%s: error ÷ seasonal naive %.3f at 1 day, %.3f at 7; 80 %% intervals hold %.1f %%", c.fleet, error1, error7,
-				100*covered)
+			t.Errorf("%s: error ÷ seasonal naive %.3f at 1 day, %.3f at 7; 80 %% intervals hold %.1f %%", c.fleet, error1,
+				error7, 100*covered)
 		}
 		if total := s.in80[2] / s.n[2]; total < c.total80 || total > 0.85 {
 			t.Errorf("%s: 80 %% intervals of 28 days together hold %.1f %%", c.fleet, 100*total)

@@ -112,6 +112,5 @@ func weekPattern(days []float64) (pattern [daysPerWeek]float64) {
 		count[i%daysPerWeek]++
 	}
 	floats.Div(pattern[:], count[:])
-	floats.AddConst(-stat.Mean(pattern[:], nil), pattern[:])
 	return pattern
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,7 +140,8 @@ func TestGrowthGoesOn(t *testing.T) {
 	f := mustMake(t, hours, 168)
 	want := 24 * math.Pow(1.02, 76)
 	if got := f.Days[6].Expected; math.Abs(got-want) > want-floats.Sum(hours[69*24:]) || f.Backtest.Error7 > 0.8 {
-		t.Errorf("in a week %v (back-test %v), want %v: nearer than the last day, and than last week", got, f.Backtest.Error7, want)
+		t.Errorf("in a week %v (back-test %v), want %v: nearer than the last day, and than last week", got,
+			f.Backtest.Error7, want)
 	}
 }
 
@@ -163,7 +165,7 @@ func TestIntervalsAreNested(t *testing.T) {
 		for _, hours := range simulateFleet(kind, 3, 5, 50) {
 			f := mustMake(t, hours, 20*24+5)
 			for _, a := range append(f.Days, f.Total) {
-				if !(0 <= a.Low95 && a.Low95 <= a.Low80 && a.Low80 <= a.Expected && a.Expected <= a.High80 && a.High80 <= a.High95) {
+				if !slices.IsSorted([]float64{0, a.Low95, a.Low80, a.Expected, a.High80, a.High95}) {
 					t.Errorf("%s: %+v", kind, a)
 				}
 			}

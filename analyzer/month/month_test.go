@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-
+	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/analyzer/forecast"
 	"github.com/gputally/gputally/internal/fault"
 )
@@ -93,7 +93,8 @@ func TestSpendWithoutAPrice(t *testing.T) {
 			uses = append(uses, constant(h, "c", model, nil))
 		}
 		m := h.Tenant("ml", uses)
-		if !strings.Contains(m.Spend.Why, models[len(models)-1]) || !math.IsNaN(m.Spend.Used) || m.Spend.Method != "" || m.Currency != "" {
+		if !strings.Contains(m.Spend.Why, models[len(models)-1]) || !math.IsNaN(m.Spend.Used) || m.Spend.Method != "" ||
+			m.Currency != "" {
 			t.Errorf("%s: spend %+v %s, want not known, and why", name, m.Spend, m.Currency)
 		}
 		wantAmount(t, name, m.GPUHours.Month.Expected, 744*float64(len(models)))
@@ -106,13 +107,14 @@ func TestHoursThatNobodySaw(t *testing.T) {
 	lost := func(i int) bool { return i >= 1300 && i < 1350 }
 	see(h, "a", nil)
 	see(h, "b", lost)
-	m := h.Tenant("ml", []Use{constant(h, "a", "H100", nil), constant(h, "b", "H100", func(i int) bool { return !lost(i) })})
+	seen := func(i int) bool { return !lost(i) }
+	m := h.Tenant("ml", []Use{constant(h, "a", "H100", nil), constant(h, "b", "H100", seen)})
 	wantAmount(t, "used so far", m.GPUHours.Used, 480)
 	wantAmount(t, "month", m.GPUHours.Month.Expected, 2*744)
 
 	// Without the sights the same hours are half.
 	h = newHistory(t, time.Time{})
-	m = h.Tenant("ml", []Use{constant(h, "a", "H100", nil), constant(h, "b", "H100", func(i int) bool { return !lost(i) })})
+	m = h.Tenant("ml", []Use{constant(h, "a", "H100", nil), constant(h, "b", "H100", seen)})
 	if got := m.GPUHours.Month.High95 - m.GPUHours.Month.Low95; got < 1 {
 		t.Errorf("hours that were observed without use don't count: %+v", m.GPUHours)
 	}
@@ -190,7 +192,8 @@ func TestMonthsThatAreOverOrNotBegun(t *testing.T) {
 	}
 	m := h.Tenant("ml", []Use{constant(h, "c", "H100", nil)})
 	a := m.GPUHours.Month
-	if m.GPUHours.Used != 672 || a.Expected != 672 || a.Low95 != 672 || a.High80 != 672 || m.GPUHours.Why != "" || m.GPUHours.Method != "" {
+	if m.GPUHours.Used != 672 || a.Expected != 672 || a.Low95 != 672 || a.High80 != 672 ||
+		m.GPUHours.Why != "" || m.GPUHours.Method != "" {
 		t.Errorf("February: %+v", m.GPUHours)
 	}
 	if _, err := New(end, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)); fault.Of(err) != fault.Invalid {
@@ -216,7 +219,8 @@ func TestBudgets(t *testing.T) {
 	for name, b := range map[string]Budget{
 		"empty": {}, "negative": {GPUHours: -1}, "not a number": {Spend: math.NaN()}, "infinite": {Spend: math.Inf(1)},
 	} {
-		if err := (Config{Budgets: map[string]Budget{"team": b}}).Validate(); err == nil || !strings.Contains(err.Error(), "team") {
+		err := Config{Budgets: map[string]Budget{"team": b}}.Validate()
+		if err == nil || !strings.Contains(err.Error(), "team") {
 			t.Errorf("%s: error %v, want one that names the tenant", name, err)
 		}
 	}

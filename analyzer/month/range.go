@@ -19,8 +19,8 @@ func New(end, month time.Time) (*History, error) {
 	}
 	const zones = 24 * time.Hour // how far months begin apart
 	if month.After(end) {
-		return nil, fault.New(fault.Invalid, "forecast %s: the month has not begun by the ledger's end, %s", month.Format("2006-01"),
-			end.Format(time.RFC3339))
+		return nil, fault.New(fault.Invalid, "forecast %s: the month has not begun by the ledger's end, %s",
+			month.Format("2006-01"), end.Format(time.RFC3339))
 	}
 	if over := month.AddDate(0, 1, 0).Add(zones); !over.After(end) {
 		h.From, h.End = month.Add(-zones), over

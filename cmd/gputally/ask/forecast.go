@@ -79,7 +79,11 @@ func forecastExact(lines []outlook, end time.Time) cli.Table {
 			currency = o.tenant.Currency
 		}
 		m, back := amountOf(o.Outlook), o.Back
-		row := []string{o.tenant.Name, cli.RFC3339(o.tenant.From), cli.RFC3339(o.tenant.To), cli.RFC3339(end), o.measure, currency}
+		row := []string{o.tenant.Name}
+		for _, at := range []time.Time{o.tenant.From, o.tenant.To, end} {
+			row = append(row, cli.RFC3339(at))
+		}
+		row = append(row, o.measure, currency)
 		for _, v := range []float64{o.Used, m.Expected, m.Low80, m.High80, m.Low95, m.High95, someOf(o.budget)} {
 			row = append(row, figure(v, 3))
 		}
@@ -105,8 +109,9 @@ func forecastShown(lines []outlook) cli.Table {
 		m := amountOf(o.Outlook)
 		t.Rows = append(t.Rows, []string{
 			ShownTenant(usage.KindOwner, o.tenant.Name), o.tenant.To.Format("2006-01-02 15:04"), of, shownFigure(o.Used, 1),
-			shownFigure(m.Expected, 1), shownRange(m.Low80, m.High80), shownRange(m.Low95, m.High95), shownFigure(someOf(o.budget), 0),
-			shownFigure(o.Back.Error1, 2), shownFigure(o.Back.Error7, 2), shownFigure(100*o.Back.Inside80, 0), method,
+			shownFigure(m.Expected, 1), shownRange(m.Low80, m.High80), shownRange(m.Low95, m.High95),
+			shownFigure(someOf(o.budget), 0), shownFigure(o.Back.Error1, 2), shownFigure(o.Back.Error7, 2),
+			shownFigure(100*o.Back.Inside80, 0), method,
 		})
 	}
 	return t

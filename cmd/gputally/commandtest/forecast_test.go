@@ -29,7 +29,8 @@ func forecastLedger(t *testing.T) string {
 	for i := range 40 * 24 {
 		for gpu, tenant := range map[string]string{"GPU-1": "ml", "GPU-2": "new"} {
 			h := usagetest.GPUHour{
-				Hour: start.Add(time.Duration(i) * time.Hour), GPU: gpu, Node: "n1", Model: "NVIDIA H100 80GB HBM3", Slices: 1, Version: 1,
+				Hour: start.Add(time.Duration(i) * time.Hour), GPU: gpu, Node: "n1", Model: "NVIDIA H100 80GB HBM3",
+				Slices: 1, Version: 1,
 			}
 			if tenant == "ml" || i >= 31*24 {
 				h.Owners = []usagetest.Owner{{Leaf: gpu, Tenant: tenant, Workload: "job", Active: programtest.HourMS}}
@@ -47,7 +48,8 @@ func forecastLedger(t *testing.T) string {
 func TestForecast(t *testing.T) {
 	data := forecastLedger(t)
 	config := filepath.Join(t.TempDir(), "gputally.yaml")
-	if err := os.WriteFile(config, []byte("analyzer: {forecast: {budgets: {ml: {gpu_hours: 700}}}}\n"), 0o600); err != nil {
+	budgets := "analyzer: {forecast: {budgets: {ml: {gpu_hours: 700}}}}\n"
+	if err := os.WriteFile(config, []byte(budgets), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := programtest.Invoke(t, "forecast", "--data", data, "--config", config, "--output", "json")
@@ -82,7 +84,8 @@ func TestForecast(t *testing.T) {
 	}
 	got = programtest.Invoke(t, "forecast", "--data", data, "--tenant", "ml", "--month", "2026-09", "--output", "csv")
 	if rows := strings.Split(got.Stdout, "\n"); got.Code != cli.ExitOK || len(rows) != 4 ||
-		!strings.HasPrefix(rows[1], "ml,2026-09-01T00:00:00Z,2026-10-01T00:00:00Z,") || !strings.Contains(rows[1], ",504.000,504.000,") {
+		!strings.HasPrefix(rows[1], "ml,2026-09-01T00:00:00Z,2026-10-01T00:00:00Z,") ||
+		!strings.Contains(rows[1], ",504.000,504.000,") {
 		t.Errorf("September, which is over: got %+v", got)
 	}
 	got = programtest.Invoke(t, "forecast", "--data", data)
