@@ -38,7 +38,7 @@ type trial struct {
 	ahead   [][][]float64 // errors by method, origin and distance
 	mixed   [][]float64   // of the weighted mean of the methods, by distance and origin
 	sizes   [][]float64   // the same without sign, as parts of the amount
-	totals  []float64     // such sizes of the totals, by origin
+	totals  []float64     // such sizes of the totals of a span's observed days, by origin
 	weights [][]float64   // for the next forecast, by distance and method
 }
 
@@ -62,7 +62,7 @@ func newTrial(s *series) *trial {
 // try makes the forecasts from a past day.
 func (t *trial) try(origin int) {
 	p := newPast(t.hours[:origin*hoursPerDay], t.days[:origin])
-	mixed, expected := make([]float64, t.distances), make([]float64, t.distances)
+	expected := make([]float64, t.distances)
 	for m := range methods {
 		amounts := methods[m].of(p, t.distances)
 		for i, v := range amounts {
@@ -71,13 +71,20 @@ func (t *trial) try(origin int) {
 		}
 		t.ahead[m] = append(t.ahead[m], amounts)
 	}
-	for i := range mixed {
-		mixed[i] = t.actual(origin+i) - expected[i]
-		t.mixed[i] = append(t.mixed[i], mixed[i])
-		t.sizes[i] = append(t.sizes[i], math.Abs(mixed[i])/p.scale(expected[i], 1))
+	wrong, total, observed := 0.0, 0.0, 0
+	for i, v := range expected {
+		mixed := t.actual(origin+i) - v
+		t.mixed[i] = append(t.mixed[i], mixed)
+		t.sizes[i] = append(t.sizes[i], math.Abs(mixed)/p.scale(v, 1))
+		if i < t.span && !math.IsNaN(mixed) {
+			wrong, total, observed = wrong+mixed, total+v, observed+1
+		}
 	}
-	total := p.scale(floats.Sum(expected[:t.span]), t.span)
-	t.totals = append(t.totals, math.Abs(floats.Sum(mixed[:t.span]))/total)
+	size := math.NaN()
+	if observed > 0 {
+		size = math.Abs(wrong) / p.scale(total, observed)
+	}
+	t.totals = append(t.totals, size)
 }
 
 // scale is what the error of an amount of some days is compared with: errors grow with the
@@ -174,10 +181,11 @@ func interval(amount, scale float64, sizes []float64) Amount {
 }
 
 // quantile is the conformal one: of sizes in order, the smallest that a further one exceeds
-// with at most the probability 1 − level. Too few of them for that give the greatest.
+// with at most the probability 1 − level. Too few of them for that give the greatest; none,
+// which MinDays excludes, NaN.
 func quantile(sizes []float64, level float64) float64 {
 	if len(sizes) == 0 {
-		return 0
+		return math.NaN()
 	}
 	rank := int(math.Ceil(float64(len(sizes)+1) * level))
 	return sizes[min(rank, len(sizes))-1]

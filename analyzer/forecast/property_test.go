@@ -67,6 +67,20 @@ func TestUnseenHoursAreNotZeros(t *testing.T) {
 	}
 }
 
+// TestAnOutageAWeekLeavesIntervals: that no month was wholly observed is no certainty.
+func TestAnOutageAWeekLeavesIntervals(t *testing.T) {
+	for _, whole := range simulateFleet("office", 6, 5, 70) {
+		lost := append([]float64(nil), whole...)
+		for i := 30; i < len(lost); i += 168 {
+			lost[i] = math.NaN()
+		}
+		want, got := mustMake(t, whole, 28*24).Total, mustMake(t, lost, 28*24).Total
+		if ratio := (got.High80 - got.Low80) / (want.High80 - want.Low80); ratio < 0.6 || ratio > 1.6 {
+			t.Errorf("80 %% interval of %v to %v, without the outages %v to %v", got.Low80, got.High80, want.Low80, want.High80)
+		}
+	}
+}
+
 func TestAmountsTimesAFactorGiveItsForecast(t *testing.T) {
 	for _, kind := range []string{"office", "research", "steps"} {
 		for _, hours := range simulateFleet(kind, 1, 3, 63) {

@@ -97,7 +97,8 @@ func forecastExact(lines []outlook, end time.Time) cli.Table {
 // forecastShown leaves out what a line of a terminal has no room for.
 func forecastShown(lines []outlook) cli.Table {
 	t := cli.Table{Columns: cli.Columns("tenant", "until", "of", "used number", "expected number", "80_% number",
-		"95_% number", "budget number", "error_1_day number", "error_7_days number", "inside_80_% number", "method wide")}
+		"95_% number", "budget number", "error_1_day number", "error_7_days number", "days_inside_80_% number",
+		"method wide")}
 	for _, o := range lines {
 		of, method := "GPU-hours", o.Why
 		if o.measure == "spend" {
@@ -111,7 +112,7 @@ func forecastShown(lines []outlook) cli.Table {
 			ShownTenant(usage.KindOwner, o.tenant.Name), o.tenant.To.Format("2006-01-02 15:04"), of, shownFigure(o.Used, 1),
 			shownFigure(m.Expected, 1), shownRange(m.Low80, m.High80), shownRange(m.Low95, m.High95),
 			shownFigure(someOf(o.budget), 0), shownFigure(o.Back.Error1, 2), shownFigure(o.Back.Error7, 2),
-			shownFigure(100*o.Back.Inside80, 0), method,
+			shownInside(o.Back), method,
 		})
 	}
 	return t
@@ -147,6 +148,14 @@ func shownFigure(v float64, places int) string {
 		return "–"
 	}
 	return cli.Grouped(figure(v, places))
+}
+
+// shownInside has the number of days, for a share of a few says little.
+func shownInside(b forecast.Backtest) string {
+	if b.Judged == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f of %d", b.Inside80*float64(b.Judged), b.Judged)
 }
 
 func shownRange(low, high float64) string {
