@@ -15,21 +15,21 @@ import (
 
 // The causes of an idle allocation.
 const (
-	NeverStarted = "never_started" // no work since the hold began
-	Finished     = "finished"      // no work from some time on until the hold's end
 	Parked       = "parked"        // a CUDA context is open, such as a loaded model or a notebook
+	NeverStarted = "never_started" // else: no work since the hold began
+	Finished     = "finished"      // else: no work from some time on until the hold's end
 	Resting      = "idle"          // none of these
 )
 
 // cause of a run.
 func (run *Run) cause() string {
 	switch {
+	case run.Grade == meter.RestProven && 2*run.ParkedMS > run.sliceMS():
+		return Parked
 	case run.NeverStarted:
 		return NeverStarted
 	case run.Released:
 		return Finished
-	case run.Grade == meter.RestProven && 2*run.ParkedMS > run.sliceMS():
-		return Parked
 	}
 	return Resting
 }
@@ -104,7 +104,7 @@ func makeEpisode(cfg Config, runs []Run, end time.Time, rates episode.Rates) epi
 		e.Open = e.Open || r.Open
 		e.AddLeaf(episode.Leaf{GPU: r.GPU, Leaf: r.Leaf})
 	}
-	for _, cause := range []string{NeverStarted, Finished, Parked, Resting} {
+	for _, cause := range []string{Parked, NeverStarted, Finished, Resting} {
 		if e.Cause == "" || times[cause] > times[e.Cause] {
 			e.Cause = cause
 		}

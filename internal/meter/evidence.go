@@ -26,10 +26,10 @@ func within(v *float64, lo, hi float64) (float64, bool) {
 	return *v, true
 }
 
-// contextWatts is the most that an open CUDA context adds to the power of an idle GPU:
+// ContextWatts is the most that an open CUDA context adds to the power of an idle GPU:
 // 26 to 50 W were measured. Without this allowance the commonest waste, a held GPU
 // that only keeps a model loaded, could not be proven idle.
-const contextWatts = 60
+const ContextWatts = 60
 
 // signals is the evidence about a leaf in a slot: which signals are valid, and which
 // of those are quiet. a: activity, u: utilisation, p: power.
@@ -57,7 +57,7 @@ func (s *signals) readPower(g *wire.Gpu) {
 	watts, ok := within(g.PowerWatts, 0, wire.MaxWatts)
 	idle, known := within(g.IdleWatts, math.SmallestNonzeroFloat64, wire.MaxWatts)
 	if ok && known && (g.EnergyMj == nil || *g.EnergyMj != 0) {
-		s.p, s.pQuiet, s.parked = true, watts <= idle+contextWatts, watts > idle && watts <= idle+contextWatts
+		s.p, s.pQuiet, s.parked = true, watts <= idle+ContextWatts, watts > idle && watts <= idle+ContextWatts
 	}
 }
 

@@ -28,7 +28,7 @@ type Model struct {
 //     Benchmark"); hence 85.
 //
 // An open CUDA context alone adds 26 to 50 W on these boards (arXiv:2605.23918), so
-// power up to 60 W above the figure is quiet, too (contextWatts). Where no measurement
+// power up to 60 W above the figure is quiet, too (ContextWatts). Where no measurement
 // was found the figure is 0, and power is no evidence.
 //
 // Before a board with a small power limit gets a figure, compare the limit with the

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/cmd/gputally/setup"
 	"github.com/gputally/gputally/internal/cli"
@@ -15,7 +16,7 @@ func configCommand() cli.Command {
 		Use:      "config",
 		Short:    "Check and show the configuration",
 		Examples: []string{"gputally config check gputally.yaml", "find mistakes before a service does"},
-		Commands: []cli.Command{configCheckCommand(), configShowCommand()},
+		Commands: []cli.Command{configCheckCommand(), configShowCommand(), configProposeCommand()},
 	}
 }
 
@@ -55,5 +56,18 @@ func configShowCommand() cli.Command {
 		},
 		Takes: cli.Data,
 		Run:   func(_ context.Context, s *cli.Session, _ []string) error { return setup.ShowConfig(s) },
+	}
+}
+
+func configProposeCommand() cli.Command {
+	return cli.Command{
+		Use:   "propose",
+		Short: "Propose idle power for models that have none, from the cluster's free GPUs",
+		Long: "Prints YAML for section exporter or device. A model is proposed if enough free time was measured, and if its\n" +
+			"power at work is above its power at rest by more than what an open CUDA context takes. Without --from it\n" +
+			"reads the last seven days.",
+		Examples: []string{"gputally config propose --data DIR", "what the free GPUs of the last week draw"},
+		Takes:    cli.Data | cli.Range,
+		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return ask.ProposeModels(ctx, s) },
 	}
 }
