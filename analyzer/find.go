@@ -44,19 +44,28 @@ type long struct {
 func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
+	if rates == nil {
+		rates = episode.NoRates{}
+	}
+	return find(ctx, db, config, rates, from, to, func(from, to time.Time) ([]episode.Episode, error) {
+		return findSpikes(ctx, db, config.OffHours, rates, from, to)
+	})
+}
+
+// find is Find with what finds the spikes that a range may overlap.
+func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time,
+	findSpikes func(from, to time.Time) ([]episode.Episode, error),
+) ([]episode.Episode, error) {
 	if !from.Before(to) {
 		return nil, fmt.Errorf("find episodes: the range from %s to %s is empty", from.Format(time.RFC3339),
 			to.Format(time.RFC3339))
 	}
 	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
-	if rates == nil {
-		rates = episode.NoRates{}
-	}
 	idles, err := findAllIdle(ctx, db, config.Idle, rates, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
-	spikes, err := findSpikes(ctx, db, config.OffHours, rates, from, to)
+	spikes, err := findSpikes(from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find off-hours spikes: %w", err)
 	}
@@ -191,34 +200,77 @@ func addRow(finder *idle.Finder, row *tables.UsageHour) error {
 	return nil
 }
 
+// How much of the ledger is read at once for spikes: the next chunk is twice as long while one has few rows, and half as
+// long after one with many.
+const (
+	leastChunk = 24 * time.Hour
+	mostChunk  = 64 * 24 * time.Hour
+	fewRows    = 20_000
+	manyRows   = 200_000
+)
+
+// findSpikes reads the ledger chunk by chunk, so that memory doesn't grow with its length.
 func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
 	from, to = from.Add(-offhours.Reach-spikeReach), to.Add(spikeReach)
-	var uses []offhours.Use
+	seen := map[time.Time][]string{}
+	var hours []time.Time // of the ledger
 	err := each(ctx, db, func(rows driver.Rows) error {
-		var u offhours.Use
-		defer func() { uses = append(uses, u) }()
-		return rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Profile, &u.Slices,
-			&u.ProfileSlices, &u.ActiveSliceMS, &u.HeldSliceMS)
-	}, workloadHoursSQL, from, to)
-	if err != nil {
-		return nil, err
-	}
-	coverage := offhours.Coverage{}
-	err = each(ctx, db, func(rows driver.Rows) error {
 		var cluster string
 		var start time.Time
-		if err := rows.Scan(&cluster, &start); err != nil {
+		var enough bool
+		if err := rows.Scan(&cluster, &start, &enough); err != nil {
 			return err
 		}
-		coverage[cluster] = append(coverage[cluster], start)
+		start = start.UTC()
+		if hours = append(hours, start); enough {
+			seen[start] = append(seen[start], cluster)
+		}
 		return nil
 	}, coverageSQL, from, to)
-	if err != nil {
+	if err != nil || len(hours) == 0 {
 		return nil, err
 	}
-	return offhours.Find(config, rates, uses, coverage)
+	finder := offhours.New(config, rates)
+	from, last := hours[0], hours[len(hours)-1]
+	for chunk := leastChunk; !from.After(last); {
+		end := from.Add(chunk)
+		if end.After(last) {
+			end = last.Add(time.Hour)
+		}
+		n, err := addHours(ctx, db, finder, from, end, seen)
+		if err != nil {
+			return nil, err
+		}
+		switch from = end; {
+		case n < fewRows:
+			chunk = min(2*chunk, mostChunk)
+		case n > manyRows:
+			chunk = max(chunk/2, leastChunk)
+		}
+	}
+	return finder.Episodes(), nil
+}
+
+// addHours adds the hours in [from, to) to a finder, and returns how many rows they have.
+func addHours(ctx context.Context, db DB, finder *offhours.Finder, from, to time.Time, seen map[time.Time][]string) (n int,
+	err error,
+) {
+	uses := map[time.Time][]offhours.Use{}
+	err = each(ctx, db, func(rows driver.Rows) error {
+		var u offhours.Use
+		err := rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Profile, &u.Slices,
+			&u.ProfileSlices, &u.ActiveSliceMS, &u.HeldSliceMS)
+		u.Start = u.Start.UTC()
+		uses[u.Start] = append(uses[u.Start], u)
+		n++
+		return err
+	}, workloadHoursSQL, from, to)
+	for at := from; err == nil && at.Before(to); at = at.Add(time.Hour) {
+		err = finder.Hour(at, uses[at], seen[at])
+	}
+	return n, err
 }
 
 // each calls take for every row of a query.

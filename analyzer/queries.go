@@ -30,7 +30,7 @@ SELECT cluster, tenant, project, user, workload, hour, model, profile, gpu_slice
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices
-ORDER BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices`
+ORDER BY hour, cluster, tenant, project, user, workload, model, profile, gpu_slices, profile_slices`
 
 // idleHoursSQL returns idle time by tenant, hour and price. Parameters: from, to.
 const idleHoursSQL = `
@@ -39,15 +39,14 @@ FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ? AND idle_slice_ms > 0
 GROUP BY tenant, hour, model, profile, gpu_slices, profile_slices`
 
-// coverageSQL returns the hours of each cluster of which at least half was observed.
-// Parameters: from, to.
+// coverageSQL returns the hours of each cluster, and whether at least half of it was observed. Parameters: from, to.
 const coverageSQL = `
-SELECT cluster, hour
+SELECT cluster, hour,
+    sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ?
 GROUP BY cluster, hour
-HAVING sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
-ORDER BY cluster, hour`
+ORDER BY hour, cluster`
 
 // sightSQL returns each cluster's capacity and its unobserved part, in GPU-hours.
 // Parameters: from, to.

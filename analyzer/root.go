@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -33,6 +34,7 @@ type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
+	spikes  spikes // of the last run that looked for them
 
 	forecastAt time.Time // the last forecasts were made
 }
@@ -130,9 +132,30 @@ func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Ep
 	return episodes, nil
 }
 
-// Find is the function Find with the service's store, configuration and rates.
+// Find is the function Find with the service's store, configuration and rates. The spikes are those of the last run if
+// it looked at the same hours less than an hour ago: they are of whole hours, and cost the most to find.
 func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
-	return Find(ctx, s.deps.DB, s.config, s.deps.Rates, from, to)
+	rates := s.deps.Rates
+	if rates == nil {
+		rates = episode.NoRates{}
+	}
+	return find(ctx, s.deps.DB, s.config, rates, from, to, func(from, to time.Time) ([]episode.Episode, error) {
+		last, now := &s.spikes, s.deps.Clock.Now()
+		if from.Equal(last.from) && to.Equal(last.to) && now.Sub(last.at) < time.Hour {
+			return slices.Clone(last.found), nil
+		}
+		found, err := findSpikes(ctx, s.deps.DB, s.config.OffHours, rates, from, to)
+		if err == nil {
+			s.spikes = spikes{from, to, now, slices.Clone(found)}
+		}
+		return found, err
+	})
+}
+
+// spikes are what was found at a time in a range.
+type spikes struct {
+	from, to, at time.Time
+	found        []episode.Episode
 }
 
 // endedAfter is how far a cluster may lag behind the newest one before it is regarded

@@ -25,6 +25,8 @@ func fleet(gpus func(at time.Time) float64) ([]Use, Coverage) {
 	for i := range days * 24 {
 		at := monday.Add(time.Duration(i) * time.Hour)
 		covered["c"] = append(covered["c"], at)
+		uses = append(uses, // so that the cluster is known to tell of activity
+			Use{Cluster: "c", Tenant: "steady", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: 7 * 3_600_000, HeldSliceMS: 7 * 3_600_000})
 		if g := gpus(at); g > 0 || i == 0 {
 			uses = append(uses,
 				Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000), HeldSliceMS: uint64(g * 7 * 3_600_000)})
@@ -348,5 +350,61 @@ func TestClockChangesRaiseNoAlarm(t *testing.T) {
 				t.Errorf("%s from %s: %v", zone, begin.Format(time.DateOnly), spans(got))
 			}
 		}
+	}
+}
+
+// TestHistoryFromRecordsIsNoHistoryOfActivity: three weeks are known from records, which tell of no activity; then the
+// cluster is measured. What is usual must be learned anew, and nothing is a spike until then. A tenant of a measured
+// cluster that never worked before is one that works for the first time.
+func TestHistoryFromRecordsIsNoHistoryOfActivity(t *testing.T) {
+	measured := monday.AddDate(0, 0, 21)
+	for name, test := range map[string]struct {
+		from time.Time // when other tenants' activity is known
+		want []string
+	}{
+		"records before": {measured, nil},
+		"all measured":   {monday, []string{"03-23T00 8h0m0s 96"}},
+	} {
+		uses, covered := fleet(func(time.Time) float64 { return 0 })
+		for i := range uses {
+			u := &uses[i]
+			if u.ActiveSliceMS = 0; u.Tenant == "steady" && !u.Start.Before(test.from) {
+				u.ActiveSliceMS = u.HeldSliceMS
+			}
+		}
+		for h := range 24 { // the tenant works around the clock on the first day
+			uses = append(uses, Use{
+				Cluster: "c", Tenant: "ml", Workload: "w", Start: measured.Add(time.Duration(h) * time.Hour), Model: "H100", Slices: 7,
+				ActiveSliceMS: 12 * 7 * 3_600_000, HeldSliceMS: 12 * 7 * 3_600_000,
+			})
+		}
+		if diff := cmp.Diff(test.want, spans(mustFind(t, DefaultConfig(), uses, covered))); diff != "" {
+			t.Errorf("%s: spikes (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestWhatIsFoundDoesNotDependOnWhenOneAsks: asking after every hour changes nothing.
+func TestWhatIsFoundDoesNotDependOnWhenOneAsks(t *testing.T) {
+	uses, covered := fleet(func(at time.Time) float64 {
+		if inSpike(at) {
+			return 12
+		}
+		return 0
+	})
+	by := map[time.Time][]Use{}
+	for _, u := range uses {
+		by[u.Start] = append(by[u.Start], u)
+	}
+	asked := New(DefaultConfig(), episode.NoRates{})
+	for _, at := range covered["c"] {
+		if err := asked.Hour(at, by[at], []string{"c"}); err != nil {
+			t.Fatal(err)
+		}
+		asked.Episodes()
+	}
+	want := mustFind(t, DefaultConfig(), uses, covered)
+	if diff := cmp.Diff(spans(want), spans(asked.Episodes())); diff != "" || len(want) != 1 {
+		t.Errorf("spikes (-asked once +asked every hour):\n%s", diff)
 	}
 }

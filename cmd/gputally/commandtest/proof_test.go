@@ -22,9 +22,16 @@ func TestNobodyIsAccusedWithoutProof(t *testing.T) {
 		sm, util, watt float64 // negative: absent
 	}
 	readings := []reading{
-		{"rests", 0, 0, 66}, {"parked", 0, 0, 112}, {"no-power", 0, 0, -1}, {"sm-and-power", 0, -1, 66},
-		{"util-alone", -1, 0, -1}, {"sm-alone", 0, -1, -1}, {"nothing", -1, -1, -1},
-		{"hot", 0, 0, 400}, {"sm-works", 0.6, 0, 66}, {"util-works-without-sm", -1, 70, 66},
+		{"rests", 0, 0, 66},
+		{"parked", 0, 0, 112},
+		{"no-power", 0, 0, -1},
+		{"sm-and-power", 0, -1, 66},
+		{"util-alone", -1, 0, -1},
+		{"sm-alone", 0, -1, -1},
+		{"nothing", -1, -1, -1},
+		{"hot", 0, 0, 400},
+		{"sm-works", 0.6, 0, 66},
+		{"util-works-without-sm", -1, 70, 66},
 	}
 	var lines []string
 	for minute := range 600 {
