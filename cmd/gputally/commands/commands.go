@@ -25,6 +25,7 @@ func groups() []cli.Group {
 			invoiceCommand(), pricesCommand(), exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
 		}},
 		{Title: "Repair a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
+		{Title: "Analyse other data:", Commands: []cli.Command{detectCommand()}},
 		{Title: "Run the services, each on its own:", Commands: serviceCommands()},
 		{Title: "Help and configuration:", Commands: []cli.Command{
 			configCommand(), migrateCommand(), dashboardsCommand(), versionCommand(), engineCommand(),
