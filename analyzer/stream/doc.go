@@ -17,12 +17,12 @@
 //
 // Invariants: a result depends on the points up to it alone, and neither on the unit of
 // the values nor on anything but the points. The state is bounded whatever the length of
-// the series: at most about 10,080 kept points of seven days, 2,048 values per measure, a
+// the series: at most about 5,040 kept points of seven days, 2,048 values per measure, a
 // peak per minute of twelve hours.
 //
 // What can go wrong: the first 256 points score 0. A timestamp that goes back by up to a
 // day, as at a change of clock, counts as the latest one; by more, it is refused. A value
-// that is not finite or beyond ±1e150 is refused. Where points are closer than a minute,
-// only one a minute is kept to compare with. Without a rhythm of a day, its two measures
+// that is not finite or beyond ±1e150 is refused. Where points are closer than two minutes,
+// only one in two minutes is kept to compare with. Without a rhythm of a day, its two measures
 // say little; a rhythm of a week needs a week until it is known.
 package stream

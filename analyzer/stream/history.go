@@ -10,8 +10,8 @@ const (
 	day = 24 * time.Hour
 	// reach is how far back points are compared.
 	reach = 7 * day
-	// maxKept bounds the points kept of reach: of points closer than a minute, some are left out.
-	maxKept = 10_080
+	// maxKept bounds the points kept of reach: of points closer than two minutes, some are left out.
+	maxKept = 5_040
 	// spans of a course: the value, and means of the 1, 1, 2, 4, 8, 16 and 32 values before it.
 	spans = 7
 	// before is how many values before the present one its course and its roughness need.
@@ -148,11 +148,16 @@ func (h *history) nearestCourse(c course, unit *course) float64 {
 	best := math.Inf(1)
 	for k := range h.courses {
 		other, sum := &h.courses[k], 0.0
-		for i := range c {
+		for i := range spans / 2 { // most others are given up after these
 			x := (c[i] - other[i]) * scale[i]
-			if sum += x * x; sum >= best {
-				break
-			}
+			sum += x * x
+		}
+		if sum >= best {
+			continue
+		}
+		for i := spans / 2; i < spans; i++ {
+			x := (c[i] - other[i]) * scale[i]
+			sum += x * x
 		}
 		best = min(best, sum)
 	}
