@@ -128,6 +128,16 @@ func at(all []scored, threshold float64, family string) (t tally) {
 	return t
 }
 
+// every returns the series of an interval.
+func every(all []scored, step time.Duration) (same []scored) {
+	for _, s := range all {
+		if s.family != "irregular" && s.times[1].Sub(s.times[0]) == step {
+			same = append(same, s)
+		}
+	}
+	return same
+}
+
 // choose returns the threshold of the highest score, and the lowest with at most 0.1
 // false alarms per week.
 func choose(all []scored) (best, quiet float64) {

@@ -105,16 +105,13 @@ func TestFigures(t *testing.T) {
 		t.Logf("%-10s %3d anomalies, score %.0f, recall %.2f, false %.2f; at %.2f recall %.2f, false %.2f", family, a.windows,
 			a.score(), a.recall(), a.falsePerWeek(), quietScore, b.recall(), b.falsePerWeek())
 	}
+	old := scoreAll(chosen, with(defaults))
 	for _, step := range []time.Duration{5, 10, 30, 60} {
-		var a, b tally
-		for i := range ours {
-			if s := &ours[i]; s.family != "irregular" && s.times[1].Sub(s.times[0]) == step*time.Minute {
-				a.add(judge(&s.labelled, s.scores, AlarmScore))
-				b.add(judge(&s.labelled, s.scores, quietScore))
-			}
-		}
+		_, quiet := choose(every(old, step*time.Minute))
+		same := every(ours, step*time.Minute)
+		a, b := at(same, AlarmScore, ""), at(same, quiet, "")
 		t.Logf("every %2d min %3d anomalies in %.0f weeks, recall %.2f, false %.2f; at %.2f recall %.2f, false %.2f", step,
-			a.windows, a.weeks, a.recall(), a.falsePerWeek(), quietScore, b.recall(), b.falsePerWeek())
+			a.windows, a.weeks, a.recall(), a.falsePerWeek(), quiet, b.recall(), b.falsePerWeek())
 	}
 	found, planted := map[string]int{}, map[string]int{}
 	for i := range ours {
