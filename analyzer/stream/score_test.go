@@ -82,7 +82,7 @@ const (
 	bestDeviations = 100
 )
 
-// TestFigures logs the figures of the documentation: go test -run Figures -figures -v.
+// TestFigures logs the figures of the documentation: go test -run Figures -figures -v -timeout 1h.
 func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("the figures of the documentation: only with -figures")
