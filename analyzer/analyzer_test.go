@@ -3,9 +3,11 @@ package analyzer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/gputally/gputally/analyzer"
 	"github.com/gputally/gputally/analyzer/episode"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
 )
 
@@ -201,6 +204,62 @@ gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",severity="low",tenant="
 	}
 }
 
+// TestWhatIsRememberedChangesNothing: hours are added to the ledger of six GPUs in two clusters, and earlier ones are
+// written anew, in random order. A service that remembers finds what one finds that reads all.
+func TestWhatIsRememberedChangesNothing(t *testing.T) {
+	steps := 60
+	if testing.Short() {
+		steps = 15
+	}
+	seed := uint64(clock.Real().Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	letters := func(n int) string {
+		var b strings.Builder
+		for c := byte('i'); b.Len() < n; {
+			if rng.IntN(4) == 0 {
+				c = "aiiiufx."[rng.IntN(8)]
+			}
+			b.WriteByte(c)
+		}
+		return b.String()
+	}
+	db := storetest.Open(t)
+	s, fake, _ := newService(t, db)
+	ends, newest := map[string]int{}, 0
+	for step := range steps {
+		for range 1 + rng.IntN(3) {
+			name := fmt.Sprintf("GPU-%d", rng.IntN(6))
+			from, n := ends[name], 1+rng.IntN(30)
+			if rng.IntN(3) == 0 && from > 0 {
+				from, n = rng.IntN(from), 1+rng.IntN(3)
+			}
+			if newest-from > 90 { // hours that are closed are looked at every six hours
+				fake.Advance(6 * time.Hour)
+			}
+			ends[name] = max(ends[name], from+n)
+			newest = max(newest, from+n)
+			write(t, db, gpu{name, "ml", monday.Add(time.Duration(from) * time.Hour), letters(n), uint64(step) + 1})
+		}
+		fake.Advance(time.Duration(rng.IntN(120)) * time.Minute)
+		from, to := monday.AddDate(0, 0, -1), monday.AddDate(0, 2, 0)
+		got, err := s.Find(t.Context(), from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), rates{}, from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ofIdle := func(found []episode.Episode) []string {
+			return lines(slices.DeleteFunc(slices.Clone(found), func(e episode.Episode) bool { return e.Kind == episode.OffHoursSpike }))
+		}
+		if diff := cmp.Diff(ofIdle(want), ofIdle(got)); diff != "" {
+			t.Fatalf("step %d of seed %d (-all read +remembered):\n%s", step, seed, diff)
+		}
+	}
+}
+
 // TestAMutedFindingIsNoAlert: it stays open.
 func TestAMutedFindingIsNoAlert(t *testing.T) {
 	for muted, want := range map[bool]float64{false: 1, true: 0} {
@@ -317,7 +376,8 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	s, _, registry := newService(t, noted)
 	runOnce(t, s)
 	// Read up to 30 July: the window of 35 days begins on 25 June; a pattern of June needs 14 days of May.
-	want := []string{"2026-05-18 ", "2026-01-30 GPU-1"}
+	// The newest hours are read by every run.
+	want := []string{"2026-05-18 ", "2026-07-29 ", "2026-01-30 GPU-1"}
 	if diff := cmp.Diff(want, noted.queries); diff != "" {
 		t.Errorf("idle hours read (-want +got):\n%s", diff)
 	}
@@ -506,5 +566,47 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 	if _, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{}); err == nil {
 		t.Error("no dependencies: want an error")
+	}
+}
+
+// scaleSQL writes 70 days of whole GPUs, of which each twentieth hour is idle, in eighty tenants.
+const scaleSQL = `
+INSERT INTO usage_hourly (cluster, hour, gpu, node, model, slices, present_ms, until_ms, inputs, version,
+    leaf, profile, profile_slices, owner, tenant, project, user, workload, active, idle, unproven, inferred, work, energy_mj,
+    parked, rest_owner, rest_from, rest_ms, rest_slice_ms, rest_grade, rest_released)
+WITH number % {gpus:UInt64} AS g, intDiv(number, {gpus:UInt64}) AS h, cityHash64(g, intDiv(h, 4)) % 20 = 0 AS rest,
+    toUInt64(25200000) AS full
+SELECT 'c', toDateTime({start:Int64}, 'UTC') + h * 3600, concat('GPU-', toString(g)), concat('n', toString(intDiv(g, 8))), 'H100', 7,
+    3600000, 3600000, 1, 1, ['gpu'], [''], [7], [g + 1], [concat('t', toString(g % 80))], [concat('p', toString(g % 160))], [''],
+    [concat('job-', toString(g), '-', toString(intDiv(h, 30)))],
+    [if(rest, 0, full)], [if(rest, full, 0)], [0], [0], [0], [0],
+    [0], if(rest, [0], []), if(rest, [0], []), if(rest, [3600000], []), if(rest, [full], []), if(rest, [3], []), if(rest, [0], [])
+FROM numbers({gpus:UInt64} * 1680)`
+
+// BenchmarkRunOf70Days is a service's first run, and one five minutes later.
+func BenchmarkRunOf70Days(b *testing.B) {
+	for _, gpus := range []int{200, 1000} {
+		db := storetest.Open(b)
+		if err := db.Exec(b.Context(), scaleSQL, store.Named("gpus", gpus), store.Named("start", monday.Unix())); err != nil {
+			b.Fatal(err)
+		}
+		for _, name := range []string{"first", "later"} {
+			b.Run(fmt.Sprintf("%d GPUs/%s", gpus, name), func(b *testing.B) {
+				for b.Loop() {
+					b.StopTimer()
+					s, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{
+						DB: db, Rates: rates{}, Clock: clock.NewFake(monday.AddDate(0, 0, 70)), Log: slog.New(slog.DiscardHandler),
+						Registry: prometheus.NewRegistry(),
+					})
+					if err == nil && name == "later" {
+						err = s.RunOnce(b.Context())
+					}
+					b.StartTimer()
+					if err = errors.Join(err, s.RunOnce(b.Context())); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/gputally/gputally/analyzer/idle"
 	"github.com/gputally/gputally/analyzer/offhours"
 	"github.com/gputally/gputally/analyzer/pattern"
-	"github.com/gputally/gputally/internal/meter"
-	"github.com/gputally/gputally/internal/tables"
 )
 
 // Reaches: how far outside the range the ledger is read, so that an episode that
@@ -47,25 +45,35 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	if rates == nil {
 		rates = episode.NoRates{}
 	}
-	return find(ctx, db, config, rates, from, to, func(from, to time.Time) ([]episode.Episode, error) {
-		return findSpikes(ctx, db, config.OffHours, rates, from, to)
+	return find(ctx, db, config, rates, from, to, sources{
+		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
+			return readRuns(ctx, db, config.Idle, newest, heldHoursSQL, begin, end)
+		},
+		spikes: func(from, to time.Time) ([]episode.Episode, error) {
+			return findSpikes(ctx, db, config.OffHours, rates, from, to)
+		},
 	})
 }
 
-// find is Find with what finds the spikes that a range may overlap.
-func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time,
-	findSpikes func(from, to time.Time) ([]episode.Episode, error),
+// sources read the ledger: the runs of idle time in a range, and the spikes that a range may overlap.
+type sources struct {
+	runs   func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error)
+	spikes func(from, to time.Time) ([]episode.Episode, error)
+}
+
+// find is Find with the given sources.
+func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time, of sources,
 ) ([]episode.Episode, error) {
 	if !from.Before(to) {
 		return nil, fmt.Errorf("find episodes: the range from %s to %s is empty", from.Format(time.RFC3339),
 			to.Format(time.RFC3339))
 	}
 	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
-	idles, err := findAllIdle(ctx, db, config.Idle, rates, from, to)
+	idles, err := findAllIdle(ctx, db, config.Idle, rates, from, to, of.runs)
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
-	spikes, err := findSpikes(from, to)
+	spikes, err := of.spikes(from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find off-hours spikes: %w", err)
 	}
@@ -108,27 +116,28 @@ func idleBegin(from time.Time) time.Time {
 // findAllIdle reads the range and its reach, and goes further back only for the GPUs
 // that need it: one long allocation must not make a run read all GPUs over its whole
 // length.
-func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from,
-	to time.Time,
+func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time,
+	runs func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error),
 ) ([]episode.Episode, error) {
 	begin, end := idleBegin(from), to.Add(idleReach)
 	newest, _, err := readNewest(ctx, db, end)
 	if err != nil {
 		return nil, fmt.Errorf("read newest hours: %w", err)
 	}
-	found, err := findIdle(ctx, db, config, rates, newest, heldHoursSQL, begin, end)
+	all, err := runs(newest, begin, end)
 	if err != nil {
 		return nil, err
 	}
+	found := idle.Episodes(config, all, rates)
 	older, err := readLong(ctx, db, from, begin)
 	if err != nil || len(older.gpus) == 0 {
 		return found, err
 	}
-	whole, err := findIdle(ctx, db, config, rates, newest, heldHoursOfGPUsSQL, older.from, end, older.gpus)
+	long, err := readRuns(ctx, db, config, newest, heldHoursOfGPUsSQL, older.from, end, older.gpus)
 	found = slices.DeleteFunc(found, func(e episode.Episode) bool {
 		return e.Kind == episode.IdleAllocation && slices.ContainsFunc(e.Leaves, func(l episode.Leaf) bool { return slices.Contains(older.gpus, l.GPU) })
 	})
-	return append(found, whole...), err
+	return append(found, idle.Episodes(config, long, rates)...), err
 }
 
 // readLong returns the published allocations that overlap from and began at begin or
@@ -144,60 +153,6 @@ func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, er
 		return nil
 	}, longIdleSQL, from, begin.Add(time.Hour))
 	return older, err
-}
-
-func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, newest map[string]time.Time,
-	sql string, args ...any,
-) ([]episode.Episode, error) {
-	var runs []idle.Run
-	finder := idle.New(config, func(r idle.Run) { runs = append(runs, r) })
-	var row tables.UsageHour
-	err := each(ctx, db, func(rows driver.Rows) error {
-		if err := rows.Scan(&row.Cluster, &row.GPU, &row.Hour, &row.Node, &row.Model, &row.GPUSlices, &row.UntilMS, &row.Leaf,
-			&row.Profile, &row.ProfileSlices, &row.Tenant, &row.Project, &row.User, &row.Workload, &row.Active, &row.Idle, &row.Parked,
-			&row.RestOwner, &row.RestFrom, &row.RestMS, &row.RestSliceMS, &row.RestGrade, &row.RestReleased); err != nil {
-			return err
-		}
-		return addRow(finder, &row)
-	}, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return idle.Episodes(config, append(runs, finder.Unfinished(newest)...), rates), nil
-}
-
-// addRow adds the lines of a GPU-hour, each to its series.
-func addRow(finder *idle.Finder, row *tables.UsageHour) error {
-	lines := map[idle.Series]int{}
-	for i := range row.Tenant {
-		s := idle.Series{
-			Cluster: row.Cluster, GPU: row.GPU, Leaf: row.Leaf[i], Profile: row.Profile[i], Tenant: row.Tenant[i],
-			Project: row.Project[i], Workload: row.Workload[i],
-		}
-		n := lines[s]
-		lines[s]++
-		s.Line = n
-		h := idle.Hour{
-			Start: row.Hour.UTC(), UntilMS: int64(row.UntilMS), Node: row.Node, User: row.User[i], Model: row.Model,
-			Slices: row.GPUSlices, ProfileSlices: row.ProfileSlices[i], Active: row.Active[i], Idle: row.Idle[i],
-		}
-		if i < len(row.Parked) {
-			h.Parked = row.Parked[i]
-		}
-		for k, owner := range row.RestOwner {
-			if int(owner) == i {
-				from := int64(row.RestFrom[k])
-				h.Rest = append(h.Rest, meter.RestRun{
-					FromMS: from, ToMS: from + int64(row.RestMS[k]), SliceMS: int64(row.RestSliceMS[k]),
-					Grade: meter.RestGrade(row.RestGrade[k]), Released: row.RestReleased[k] != 0,
-				})
-			}
-		}
-		if err := finder.Add(s, &h); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // How much of the ledger is read at once for spikes: the next chunk is twice as long while one has few rows, and half as

@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/idle"
 )
 
 // IdleTime is a tenant's idle time: all of the ledger, and the part of it that is in findings.
@@ -36,7 +37,10 @@ func Idle(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	if err != nil {
 		return nil, fmt.Errorf("sum up idle time: %w", err)
 	}
-	found, err := findAllIdle(ctx, db, config.Idle, rates, from, to)
+	found, err := findAllIdle(ctx, db, config.Idle, rates, from, to,
+		func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
+			return readRuns(ctx, db, config.Idle, newest, heldHoursSQL, begin, end)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}

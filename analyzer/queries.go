@@ -32,6 +32,11 @@ WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, project, user, workload, hour, model, profile, gpu_slices, profile_slices
 ORDER BY hour, cluster, tenant, project, user, workload, model, profile, gpu_slices, profile_slices`
 
+// versionsSQL returns a sum over the versions of the held GPU-hours, which differs when one was written anew.
+// Parameters: from, to.
+const versionsSQL = `
+SELECT sum(cityHash64(cluster, gpu, hour, version)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ? AND notEmpty(owner)`
+
 // idleHoursSQL returns idle time by tenant, hour and price. Parameters: from, to.
 const idleHoursSQL = `
 SELECT tenant, hour, model, profile, gpu_slices, profile_slices, sum(idle_slice_ms)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/idle"
 	"github.com/gputally/gputally/internal/clock"
 )
 
@@ -35,6 +36,7 @@ type Service struct {
 	deps    Deps
 	metrics *metrics
 	spikes  spikes // of the last run that looked for them
+	known   *known // nil: nothing is remembered
 
 	forecastAt time.Time // the last forecasts were made
 }
@@ -132,24 +134,32 @@ func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Ep
 	return episodes, nil
 }
 
-// Find is the function Find with the service's store, configuration and rates. The spikes are those of the last run if
-// it looked at the same hours less than an hour ago: they are of whole hours, and cost the most to find.
+// Find is the function Find with the service's store, configuration and rates. Of idle time it reads what was added or
+// changed since the last run. The spikes are those of the last run if it looked at the same hours less than an hour ago:
+// they are of whole hours, and cost the most to find. It may be called by one goroutine at a time.
 func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
 	rates := s.deps.Rates
 	if rates == nil {
 		rates = episode.NoRates{}
 	}
-	return find(ctx, s.deps.DB, s.config, rates, from, to, func(from, to time.Time) ([]episode.Episode, error) {
-		last, now := &s.spikes, s.deps.Clock.Now()
-		if from.Equal(last.from) && to.Equal(last.to) && now.Sub(last.at) < time.Hour {
-			return slices.Clone(last.found), nil
-		}
-		found, err := findSpikes(ctx, s.deps.DB, s.config.OffHours, rates, from, to)
-		if err == nil {
-			s.spikes = spikes{from, to, now, slices.Clone(found)}
-		}
-		return found, err
+	return find(ctx, s.deps.DB, s.config, rates, from, to, sources{
+		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
+			return s.idleRuns(ctx, newest, begin, end)
+		},
+		spikes: func(from, to time.Time) ([]episode.Episode, error) { return s.findSpikes(ctx, rates, from, to) },
 	})
+}
+
+func (s *Service) findSpikes(ctx context.Context, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	last, now := &s.spikes, s.deps.Clock.Now()
+	if from.Equal(last.from) && to.Equal(last.to) && now.Sub(last.at) < time.Hour {
+		return slices.Clone(last.found), nil
+	}
+	found, err := findSpikes(ctx, s.deps.DB, s.config.OffHours, rates, from, to)
+	if err == nil {
+		s.spikes = spikes{from, to, now, slices.Clone(found)}
+	}
+	return found, err
 }
 
 // spikes are what was found at a time in a range.

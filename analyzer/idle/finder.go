@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -216,7 +217,29 @@ func (f *Finder) Unfinished(newest map[string]time.Time) (runs []Run) {
 	return runs
 }
 
-// Forget drops what is remembered of a series, so that its hours can be added again.
-func (f *Finder) Forget(s Series) { delete(f.series, s) }
+// Settle ends the series that have no hour from an instant on, and forgets them: a later hour of theirs is a new hold.
+func (f *Finder) Settle(before time.Time) {
+	for s, st := range f.series {
+		if st.next.Before(before) {
+			f.close(st)
+			delete(f.series, s)
+		}
+	}
+}
+
+// Clone is a Finder of the same state that passes its runs to another function.
+func (f *Finder) Clone(done func(Run)) *Finder {
+	clone := &Finder{config: f.config, series: make(map[Series]*state, len(f.series)), done: done}
+	for s, st := range f.series {
+		of := *st
+		if st.run != nil {
+			run := *st.run
+			run.Parts = slices.Clone(run.Parts)
+			of.run, of.bridged = &run, slices.Clone(st.bridged)
+		}
+		clone.series[s] = &of
+	}
+	return clone
+}
 
 func at(hour time.Time, ms int64) time.Time { return hour.Add(time.Duration(ms) * time.Millisecond) }
