@@ -158,5 +158,33 @@ func showAnomalies(s *cli.Session, found []anomaly, muted, all bool) error {
 	return err
 }
 
+// Analyze finds the findings of a range anew and publishes them: what is no longer found is marked as deleted.
+func Analyze(ctx context.Context, s *cli.Session) error {
+	return app.WithStore(ctx, s, func(a *app.Access) error {
+		from, to, ok, err := app.Resolve(ctx, &s.Range, a)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return app.SayNothing(ctx, s, a, s.Range.String())
+		}
+		book, err := a.Book(ctx)
+		if err != nil {
+			return err
+		}
+		rates := app.ListRates{InForce: func() *prices.Book { return book }}
+		found, err := analyzer.Find(ctx, a.DB, a.Config.Analyzer, rates, from, to)
+		if err != nil {
+			return err
+		}
+		done, err := analyzer.Publish(ctx, a.DB, s.Clock.Now(), from, to, found)
+		if err != nil {
+			return err
+		}
+		return s.Writef("%s from %s to %s: %d written, %d deleted, %d unchanged\n", plural.Of(len(found), "finding"),
+			from.Format(time.RFC3339), to.Format(time.RFC3339), done.Written, done.Deleted, done.Kept)
+	})
+}
+
 // AnomalyKinds returns the kinds of episodes.
 func AnomalyKinds() []episode.Kind { return episode.Kinds() }

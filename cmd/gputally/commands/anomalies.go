@@ -146,3 +146,18 @@ func anomaliesExplainCommand() cli.Command {
 		},
 	}
 }
+
+func analyzeCommand() cli.Command {
+	return cli.Command{
+		Use:   "analyze",
+		Short: "Find a range's findings anew and publish them, for example after a new configuration",
+		Long: "Reads the ledger and replaces the findings of the range in table anomalies, as the analyzer does for its window.\n" +
+			"Findings that are no longer found are marked as deleted; alerts that were given stay.",
+		Examples: []string{
+			"gputally analyze --data DIR", "the whole ledger",
+			"gputally analyze --from 2026-10-01 --to 2026-11-01 --data DIR", "a month",
+		},
+		Takes: cli.Data | cli.Range,
+		Run:   func(ctx context.Context, s *cli.Session, _ []string) error { return ask.Analyze(ctx, s) },
+	}
+}

@@ -24,7 +24,7 @@ func groups() []cli.Group {
 			statusCommand(), verifyCommand(), usageCommand(), explainCommand(), anomaliesCommand(), forecastCommand(),
 			invoiceCommand(), pricesCommand(), exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
 		}},
-		{Title: "Repair a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
+		{Title: "Repair a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand(), analyzeCommand()}},
 		{Title: "Analyse other data:", Commands: []cli.Command{detectCommand()}},
 		{Title: "Run the services, each on its own:", Commands: serviceCommands()},
 		{Title: "Help and configuration:", Commands: []cli.Command{

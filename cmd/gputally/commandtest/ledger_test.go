@@ -57,6 +57,28 @@ func TestUsageInThreeFormats(t *testing.T) {
 	}
 }
 
+// TestAnalyzeReplacesARangesFindings: published once; again there is nothing to write; with a stricter rule the finding
+// is deleted.
+func TestAnalyzeReplacesARangesFindings(t *testing.T) {
+	data := programtest.NewLedger(t)
+	strict := filepath.Join(t.TempDir(), "strict.yaml")
+	if err := os.WriteFile(strict, []byte("analyzer: {idle: {min_duration: 100h}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ config, want string }{
+		{"", "1 written, 0 deleted, 0 unchanged"}, {"", "0 written, 0 deleted, 1 unchanged"},
+		{strict, "0 written, 1 deleted, 0 unchanged"}, {strict, "0 written, 0 deleted, 0 unchanged"},
+	} {
+		args := []string{"analyze", "--data", data}
+		if step.config != "" {
+			args = append(args, "--config", step.config)
+		}
+		if got := programtest.MustInvoke(t, args...); !strings.Contains(got, step.want) {
+			t.Errorf("analyze %v: %q, want %q", args, got, step.want)
+		}
+	}
+}
+
 // TestIdleTimeIsInFindingsOrInNone: both sum to what the draft has.
 func TestIdleTimeIsInFindingsOrInNone(t *testing.T) {
 	data := programtest.NewLedger(t)
