@@ -66,8 +66,10 @@ func TestAnalyzeReplacesARangesFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ config, want string }{
-		{"", "1 written, 0 deleted, 0 unchanged"}, {"", "0 written, 0 deleted, 1 unchanged"},
-		{strict, "0 written, 1 deleted, 0 unchanged"}, {strict, "0 written, 0 deleted, 0 unchanged"},
+		{"", "1 written, 0 deleted, 0 unchanged"},
+		{"", "0 written, 0 deleted, 1 unchanged"},
+		{strict, "0 written, 1 deleted, 0 unchanged"},
+		{strict, "0 written, 0 deleted, 0 unchanged"},
 	} {
 		args := []string{"analyze", "--data", data}
 		if step.config != "" {
