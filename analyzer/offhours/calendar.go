@@ -161,11 +161,11 @@ func (c *calendar) off(start time.Time) bool {
 
 // place is where an hour lies in local time.
 type place struct {
-	ofWeek  int  // 0 to 167
-	working bool // the date has working time
+	ofWeek  int16 // 0 to 167
+	working bool  // the date has working time
 }
 
 func (c *calendar) place(start time.Time) place {
 	local := start.In(c.zone)
-	return place{ofWeek: int(local.Weekday())*24 + local.Hour(), working: len(c.windows(local)) > 0}
+	return place{ofWeek: int16(int(local.Weekday())*24 + local.Hour()), working: len(c.windows(local)) > 0}
 }

@@ -31,15 +31,14 @@ type Held struct {
 	GPUHours float64
 }
 
-// hour is an hour that was judged.
+// hour is an hour that was judged, in GPU-hours. A series has up to 1,512 of them, so they are small.
 type hour struct {
+	held     float32 // as expected where it was flagged
+	fresh    float32 // held, without what was carried from working hours
+	residual float32 // held, less what was expected
 	place
 	off, seen bool
-	learned   bool    // the references had enough to go by
-	held      float64 // as expected where it was flagged
-	fresh     float64 // held, without what was carried from working hours
-	expected  float64
-	residual  float64
+	learned   bool // the references had enough to go by
 }
 
 // Verdict is what is said of one hour.
@@ -85,26 +84,26 @@ func NewSeries(config Config, cal *calendar) *Series {
 // Add judges the next hour. peers are residuals of other series, for a newcomer.
 func (s *Series) Add(start time.Time, uses []Held, seen bool, peers func() *tail.Tail) Verdict {
 	h := hour{place: s.cal.place(start), off: s.cal.off(start), seen: seen, learned: s.count >= newcomer}
+	v := Verdict{Off: h.off, P: 1, Rhythm: true}
 	for _, u := range uses {
-		h.held += u.GPUHours
+		v.Observed += u.GPUHours
 	}
-	v := Verdict{Off: h.off, Observed: h.held, P: 1, Rhythm: true}
 	carried := s.carry(&h, uses)
 	weekly, daily := s.references(h.place)
 	v.Carried = carried
 	v.Expected = max(quantile(s.heldAt(weekly)), quantile(s.heldAt(daily)), s.onePerson(&h, uses)) + carried
-	h.expected, h.residual = v.Expected, h.held-v.Expected
-	h.fresh = h.held - carried
+	residual := v.Observed - v.Expected
+	h.held, h.residual, h.fresh = float32(v.Observed), float32(residual), float32(v.Observed-carried)
 	if h.off && h.seen {
-		s.judge(&h, &v, peers)
+		s.judge(residual, &v, peers)
 	} else {
 		s.open = false
 	}
 	if v.Flagged {
 		v.Week, v.Day = s.past(start, weekly), s.past(start, daily)
-		s.excess += h.residual
+		s.excess += residual
 		s.kept = append(s.kept, h)
-		h.held, h.residual, h.fresh = h.expected, 0, h.expected-carried
+		h.held, h.residual, h.fresh = float32(v.Expected), 0, float32(v.Expected-carried)
 	} else {
 		s.settle()
 	}
@@ -150,7 +149,7 @@ func (s *Series) onePerson(h *hour, uses []Held) (most float64) {
 			s.people[user] = p
 		}
 		if h.off {
-			if len(p.days) >= known && s.cal.daytime[h.ofWeek%day] {
+			if len(p.days) >= known && s.cal.daytime[int(h.ofWeek)%day] {
 				most = max(most, min(held, quantile(slices.Clone(p.days))))
 			}
 			continue
@@ -215,14 +214,14 @@ func (s *Series) references(at place) (weekly, daily []int) {
 	n := len(s.hours) // the index that the hour will have
 	for k := 1; k <= 4; k++ {
 		weekly = s.near(weekly, n-k*week, func(p place) bool {
-			d := (p.ofWeek - at.ofWeek + week) % week
+			d := (int(p.ofWeek-at.ofWeek) + week) % week
 			return d <= 1 || d == week-1
 		})
 	}
 	for k, days := 1, 0; k <= 28 && days < 7; k++ {
 		before := len(daily)
 		daily = s.near(daily, n-k*day, func(p place) bool {
-			d := (p.ofWeek - at.ofWeek + week) % day
+			d := (int(p.ofWeek-at.ofWeek) + week) % day
 			return (d <= 1 || d == day-1) && p.working == at.working
 		})
 		if len(daily) > before {
@@ -246,7 +245,7 @@ func (s *Series) near(to []int, index int, match func(place) bool) []int {
 func (s *Series) heldAt(hours []int) []float64 {
 	values := make([]float64, len(hours))
 	for k, i := range hours {
-		values[k] = s.hours[i].fresh
+		values[k] = float64(s.hours[i].fresh)
 	}
 	return values
 }
@@ -255,7 +254,7 @@ func (s *Series) heldAt(hours []int) []float64 {
 func (s *Series) past(now time.Time, hours []int) []Past {
 	out := make([]Past, len(hours))
 	for k, i := range hours {
-		out[k] = Past{now.Add(time.Duration(i-len(s.hours)) * time.Hour).UTC(), s.hours[i].fresh}
+		out[k] = Past{now.Add(time.Duration(i-len(s.hours)) * time.Hour).UTC(), float64(s.hours[i].fresh)}
 	}
 	return out
 }
@@ -269,23 +268,23 @@ func quantile(values []float64) float64 {
 }
 
 // judge gives the verdict on an off-hour.
-func (s *Series) judge(h *hour, v *Verdict, peers func() *tail.Tail) {
+func (s *Series) judge(residual float64, v *Verdict, peers func() *tail.Tail) {
 	least := s.config.MinRise
 	if s.open {
 		least = 0
 	}
-	if h.residual <= 0 || h.residual < least {
+	if residual <= 0 || residual < least {
 		s.open = false
 		return
 	}
 	if s.count < newcomer {
 		v.Peers = true
 		if others := peers(); others != nil {
-			v.P = others.P(h.residual)
+			v.P = others.P(residual)
 		}
 	} else {
 		own := tail.New(s.Residuals(nil), unit)
-		v.P = own.P(h.residual)
+		v.P = own.P(residual)
 		v.Rhythm = s.rhythm() >= s.config.MinExplained
 	}
 	limit := s.config.P
@@ -300,7 +299,7 @@ func (s *Series) judge(h *hour, v *Verdict, peers func() *tail.Tail) {
 func (s *Series) Residuals(to []float64) []float64 {
 	for i := max(len(s.hours)-memory, 0); i < len(s.hours); i++ {
 		if h := &s.hours[i]; h.off && h.seen && h.learned {
-			to = append(to, h.residual)
+			to = append(to, float64(h.residual))
 		}
 	}
 	return to
@@ -311,7 +310,7 @@ func (s *Series) rhythm() float64 {
 	var held, residual []float64
 	for i := max(len(s.hours)-memory, 0); i < len(s.hours); i++ {
 		if h := &s.hours[i]; h.seen && h.learned {
-			held, residual = append(held, h.held), append(residual, h.residual)
+			held, residual = append(held, float64(h.held)), append(residual, float64(h.residual))
 		}
 	}
 	if len(held) < 2 {
