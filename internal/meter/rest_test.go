@@ -34,7 +34,7 @@ func (s *traced) restDifference(in *meter.HourInput, g *meter.GPUHour, untilMS i
 			}
 		}
 		want = append(want, longEnough(stretch, untilMS)...)
-		s.markReleased(in, o, want)
+		s.markReleased(in, g, o, want)
 		if diff := gocmp.Diff(want, append([]meter.RestRun(nil), o.Rest...)); diff != "" {
 			return fmt.Sprintf("rest of owner %d on leaf %d (-parts +hour):\n%s", o.Owner, o.Leaf, diff)
 		}
@@ -43,8 +43,12 @@ func (s *traced) restDifference(in *meter.HourInput, g *meter.GPUHour, untilMS i
 }
 
 // markReleased marks a run if a part of the slot after it, in which holders are known, is not the owner's. After the
-// hour there are no parts: what the hour says is taken.
-func (s *traced) markReleased(in *meter.HourInput, o meter.OwnerUse, runs []meter.RestRun) {
+// hour there are no parts, and in a pool of unknown capacity none tells that nobody holds anything: what the hour says
+// is taken.
+func (s *traced) markReleased(in *meter.HourInput, g *meter.GPUHour, o meter.OwnerUse, runs []meter.RestRun) {
+	said := func(r *meter.RestRun) bool {
+		return slices.ContainsFunc(o.Rest, func(got meter.RestRun) bool { return got.ToMS == r.ToMS && got.Released })
+	}
 	for n := len(runs) - 1; n >= 0; n-- {
 		r := &runs[n]
 		switch {
@@ -52,12 +56,10 @@ func (s *traced) markReleased(in *meter.HourInput, o meter.OwnerUse, runs []mete
 			next := runs[n+1]
 			r.Released = next.Released && next.Grade == meter.RestUnknown && next.ToMS-next.FromMS <= in.SlotMS
 		case r.ToMS >= 3_600_000:
-			for _, got := range o.Rest {
-				r.Released = r.Released || got.ToMS == r.ToMS && got.Released
-			}
+			r.Released = said(r)
 		default:
 			known, holds := s.holders(in, in.StartMS+r.ToMS, o)
-			r.Released = known && !holds
+			r.Released = known && !holds || !known && g.Kind == meter.OpenPool && said(r)
 		}
 	}
 }
