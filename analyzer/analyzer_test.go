@@ -188,7 +188,7 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD",
 		"idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
-# HELP gputally_anomaly_open Findings that have not ended by their cluster's newest hours. A pattern's idle allocations count in the pattern.
+# HELP gputally_anomaly_open Findings that have not ended by their cluster's newest hours. What belongs to a pattern or an outage counts in that.
 # TYPE gputally_anomaly_open gauge
 gputally_anomaly_open{kind="idle_allocation",severity="low",tenant="ml"} 1
 # HELP gputally_anomaly_wasted_cost Cost of the wasted GPU-hours at the price book's prices.

@@ -11,7 +11,8 @@ import (
 
 // Alerts bounds how many findings become alerts. The others are in the table only.
 type Alerts struct {
-	// PerWeek is how many a site gets in any seven days, PerTenantWeek how many about one tenant.
+	// PerWeek is how many a site gets in any seven days, PerTenantWeek how many about one tenant, or of one kind about
+	// devices and telemetry.
 	PerWeek       int `yaml:"per_week"`
 	PerTenantWeek int `yaml:"per_tenant_week"`
 	// Severity has the costs per day from which a finding is low, medium, high and critical. Cheaper ones are no alerts.
@@ -59,19 +60,27 @@ func (a Alerts) rate(episodes []episode.Episode) {
 type alerted struct {
 	id       string
 	at       time.Time
-	tenant   string
+	about    string
 	severity episode.Severity
+}
+
+// about is the tenant; of a finding about devices or telemetry, the kind.
+func about(e *episode.Episode) string {
+	if e.Grade == episode.None {
+		return "\x00" + string(e.Kind)
+	}
+	return e.Tenant
 }
 
 // let sets Alerted of the findings that the budget lets through. At each time at which a finding reaches a severity, or
 // a place becomes free again, the dearest of those that still go on is let through first. One that is
 // more severe than all alerts of the last seven days is let through without a place: a place that went to a lesser one
-// must not hide it. Findings that a pattern stands for are left out from when it was known. What was let through by an
-// earlier run, as published, stays so and takes its place.
+// must not hide it. Findings that a pattern or an outage stands for are left out from when it was known. What was let
+// through by an earlier run, as published, stays so and takes its place.
 func (a Alerts) let(episodes []episode.Episode, given []alerted) {
 	known, already := map[string]time.Time{}, map[string]time.Time{}
 	for i := range episodes {
-		if e := &episodes[i]; e.Kind == episode.IdlePattern {
+		if e := &episodes[i]; e.Kind == episode.IdlePattern || e.Kind == episode.Unobserved && e.Parent == "" {
 			known[e.ID()] = e.Known
 		}
 	}
@@ -157,7 +166,7 @@ func (b *budget) at(now time.Time) {
 			return false
 		}
 		e.Alerted = now
-		b.recent = append(b.recent, alerted{e.ID(), now, e.Tenant, severity})
+		b.recent = append(b.recent, alerted{e.ID(), now, about(e), severity})
 		return true
 	})
 	if len(b.recent) > before {
@@ -165,17 +174,18 @@ func (b *budget) at(now time.Time) {
 	}
 }
 
-// takes reports whether there is a place at the site, and about the tenant.
+// takes reports whether there is a place at the site, and about the tenant or kind.
 func (b *budget) takes(e *episode.Episode, severity episode.Severity) bool {
-	site, tenant := 0, 0
-	more := [2]bool{severity > episode.Low, severity > episode.Low} // severe than any, at the site and of the tenant
+	site, same := 0, 0
+	more := [2]bool{severity > episode.Low, severity > episode.Low} // severe than any, at the site and of the same
 	for _, r := range b.recent {
 		site++
 		more[0] = more[0] && severity > r.severity
-		if r.tenant == e.Tenant {
-			tenant++
+		if r.about == about(e) {
+			same++
 			more[1] = more[1] && severity > r.severity
 		}
 	}
-	return (site < b.PerWeek || more[0] && b.PerWeek > 0) && (tenant < b.PerTenantWeek || more[1] && b.PerTenantWeek > 0)
+	return (site < b.PerWeek || more[0] && b.PerWeek > 0) &&
+		(same < b.PerTenantWeek || more[1] && b.PerTenantWeek > 0)
 }

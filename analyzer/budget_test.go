@@ -103,6 +103,29 @@ func TestSuspectedIsAStepLowerAndNewAStepHigher(t *testing.T) {
 	}
 }
 
+// TestFindingsAboutDevicesAreBoundedByKind: they take places of the site, and one of a kind a week, unless it is more
+// severe; what belongs to an outage is no alert.
+func TestFindingsAboutDevicesAreBoundedByKind(t *testing.T) {
+	device := func(gpu string, start int, least episode.Severity) episode.Episode {
+		from := monday.Add(time.Duration(start) * time.Hour)
+		return episode.Episode{
+			Kind: episode.GPUErrors, Grade: episode.None, Workload: gpu, Leaves: []episode.Leaf{{GPU: gpu}}, Start: from,
+			End: from.Add(100 * time.Hour), Known: from.Add(time.Hour), Least: least, Waste: &episode.Waste{},
+		}
+	}
+	outage := spend("", "outage", monday.Add(20*time.Hour), 20, 10)
+	outage.Kind, outage.Grade = episode.Unobserved, episode.None
+	node := outage
+	node.Workload, node.Node, node.Parent = "node", "n1", outage.ID()
+	got := alertsOf(DefaultAlerts(), device("info", 0, episode.Info), device("low", 1, episode.Low),
+		device("again", 2, episode.Low), device("medium", 3, episode.Medium), device("as severe", 4, episode.Medium),
+		spend("t", "idle", monday.Add(9*time.Hour), 48, 10), outage, node)
+	want := []string{"low at 2 as low", "medium at 4 as medium", "idle at 10 as low", "outage at 21 as low"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+}
+
 // TestTheBudgetIsNeverExceeded: of random findings at most the places of a week, and one more for each severity above
 // the lowest; the same ones in whatever order the findings come; what is let through does not depend on findings that
 // begin later.
@@ -172,7 +195,7 @@ func TestAnAlertIsNeverTakenBack(t *testing.T) {
 	before := []episode.Episode{given}
 	a.rate(before)
 	a.let(before, nil)
-	earlier := []alerted{{id: given.ID(), at: before[0].Alerted, tenant: "a", severity: episode.Low}}
+	earlier := []alerted{{id: given.ID(), at: before[0].Alerted, about: "a", severity: episode.Low}}
 	now := []episode.Episode{spend("a", "late", monday.Add(-time.Hour), 48, 2), given}
 	a.rate(now)
 	a.let(now, earlier)

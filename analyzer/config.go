@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gputally/gputally/analyzer/device"
 	"github.com/gputally/gputally/analyzer/idle"
 	"github.com/gputally/gputally/analyzer/month"
 	"github.com/gputally/gputally/analyzer/offhours"
@@ -19,6 +20,7 @@ type Config struct {
 	Window   time.Duration   `yaml:"window"`
 	Idle     idle.Config     `yaml:"idle"`
 	OffHours offhours.Config `yaml:"off_hours"`
+	Devices  device.Config   `yaml:"devices"`
 	Alerts   Alerts          `yaml:"alerts"`
 	Forecast month.Config    `yaml:"forecast"`
 }
@@ -30,6 +32,7 @@ func DefaultConfig() Config {
 		Window:   35 * 24 * time.Hour,
 		Idle:     idle.DefaultConfig(),
 		OffHours: offhours.DefaultConfig(),
+		Devices:  device.DefaultConfig(),
 		Alerts:   DefaultAlerts(),
 	}
 }
@@ -47,6 +50,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.OffHours.Validate(); err != nil {
 		return fmt.Errorf("off_hours: %w", err)
+	}
+	if err := c.Devices.Validate(); err != nil {
+		return fmt.Errorf("devices: %w", err)
 	}
 	if err := c.Alerts.Validate(); err != nil {
 		return fmt.Errorf("alerts: %w", err)

@@ -49,16 +49,31 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
 			return readRuns(ctx, db, config.Idle, newest, heldHoursSQL, begin, end)
 		},
-		spikes: func(from, to time.Time) ([]episode.Episode, error) {
-			return findSpikes(ctx, db, config.OffHours, rates, from, to)
+		others: func(from, to time.Time) ([]episode.Episode, error) {
+			return findOthers(ctx, db, config, rates, from, to)
 		},
 	})
 }
 
-// sources read the ledger: the runs of idle time in a range, and the spikes that a range may overlap.
+// sources read the ledger: the runs of idle time in a range, and the other findings that a range may overlap.
 type sources struct {
 	runs   func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error)
-	spikes func(from, to time.Time) ([]episode.Episode, error)
+	others func(from, to time.Time) ([]episode.Episode, error)
+}
+
+// findOthers returns the findings of whole hours: spikes, and those about devices and telemetry.
+func findOthers(ctx context.Context, db DB, config Config, rates episode.Rates, from,
+	to time.Time,
+) ([]episode.Episode, error) {
+	spikes, err := findSpikes(ctx, db, config.OffHours, rates, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("find off-hours spikes: %w", err)
+	}
+	devices, err := findDevices(ctx, db, config.Devices, rates, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("find device errors: %w", err)
+	}
+	return append(spikes, devices...), nil
 }
 
 // find is Find with the given sources.
@@ -73,12 +88,12 @@ func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
-	spikes, err := of.spikes(from, to)
+	others, err := of.others(from, to)
 	if err != nil {
-		return nil, fmt.Errorf("find off-hours spikes: %w", err)
+		return nil, err
 	}
 	episode.Sort(idles)
-	found := append(append(pattern.Find(idles, config.OffHours.Zone), idles...), spikes...)
+	found := slices.Concat(pattern.Find(idles, config.OffHours.Zone), idles, others)
 	episode.Sort(found)
 	config.Alerts.rate(found)
 	given, err := readAlerted(ctx, db, idleBegin(from))
@@ -94,7 +109,7 @@ func readAlerted(ctx context.Context, db DB, from time.Time) (given []alerted, e
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var a alerted
 		var severity string
-		if err := rows.Scan(&a.id, &a.at, &a.tenant, &severity); err != nil {
+		if err := rows.Scan(&a.id, &a.at, &a.about, &severity); err != nil {
 			return err
 		}
 		a.at, a.severity = a.at.UTC(), episode.SeverityOf(severity)

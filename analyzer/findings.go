@@ -72,7 +72,7 @@ func newFindings() *findings {
 	labels := []string{"kind", "tenant", "severity"}
 	return &findings{
 		open: prometheus.NewDesc("gputally_anomaly_open",
-			"Findings that have not ended by their cluster's newest hours. A pattern's idle allocations count in the pattern.", labels, nil),
+			"Findings that have not ended by their cluster's newest hours. What belongs to a pattern or an outage counts in that.", labels, nil),
 		alerts: prometheus.NewDesc("gputally_anomaly_alerts",
 			"Open findings that the alert budget let through and nobody muted.", labels, nil),
 		hours: prometheus.NewDesc("gputally_anomaly_wasted_gpu_hours",
@@ -140,7 +140,7 @@ func dearest(episodes []episode.Episode, most int) map[string]bool {
 	all := slices.SortedFunc(maps.Values(sums), func(a, b sum) int {
 		return cmp.Or(b.cost.Cmp(a.cost), b.hours.Cmp(a.hours), cmp.Compare(a.tenant, b.tenant))
 	})
-	named := map[string]bool{}
+	named := map[string]bool{"": true} // of grade None
 	for _, s := range all[:min(len(all), most)] {
 		named[s.tenant] = true
 	}

@@ -89,7 +89,7 @@ ORDER BY start, id`
 
 // alertedSQL returns the published findings that were let through from an instant on. Parameter: the instant.
 const alertedSQL = `
-SELECT id, alerted, toString(tenant), toString(severity) FROM anomalies FINAL
+SELECT id, alerted, if(grade = 'none', concat(char(0), toString(kind)), toString(tenant)), toString(severity) FROM anomalies FINAL
 WHERE deleted = 0 AND alerted > toDateTime(0, 'UTC') AND alerted >= ?
 ORDER BY alerted, id`
 
@@ -121,3 +121,97 @@ SELECT t, cluster, model, groupArray(at), groupArray(held) FROM
 GROUP BY t, cluster, model
 ORDER BY t, cluster, model
 SETTINGS max_block_size = 256, max_bytes_before_external_group_by = 268435456`
+
+// silencesSQL returns the runs of hours in which at least 90 % of a node's GPU time was unobserved, by cause (owners: for
+// more than half of it a batch came without owners): the node, bounds, model, unobserved time in GPU-ms × 1000, and the
+// nodes of the cluster in its first hour. Nodes of which nothing but allocation records is known are left out, and pools
+// of unknown capacity. Parameters: from, to, the most rows.
+const silencesSQL = `
+SELECT cluster, node, owners, min(hour) AS start, max(hour) + INTERVAL 1 HOUR AS end, topK(1)(model)[1], sum(lost),
+  argMin(nodes, hour)
+FROM
+(
+    SELECT cluster, node, owners, hour, model, lost, nodes,
+      row_number() OVER (PARTITION BY cluster, node, owners ORDER BY hour) AS n
+    FROM
+    (
+        SELECT cluster, node, hour, model, lost, owners, capacity, unseen,
+          count() OVER (PARTITION BY cluster, hour) AS nodes,
+          max(capacity - unseen - unproven) OVER (PARTITION BY cluster, node) AS known
+        FROM
+        (
+            SELECT cluster, node, hour, any(model) AS model,
+              sum(toUInt64(slices) * present_ms) AS capacity, sum(unobserved) AS unseen, sum(arraySum(unproven)) AS unproven,
+              sum(unobserved_attribution) * 2 > sum(unobserved) AS owners,
+              sum(intDiv(least(unobserved, 5000000000000) * 1000, greatest(gpu_slices, 1))) AS lost
+            FROM usage_hourly FINAL
+            WHERE hour >= ? AND hour < ? AND unknown_capacity = 0 AND present_ms > 0
+            GROUP BY cluster, node, hour
+        )
+    )
+    WHERE known > 0 AND unseen * 10 >= capacity * 9
+)
+GROUP BY cluster, node, owners, toUnixTimestamp(hour) - 3600 * n
+ORDER BY start DESC, cluster, node, owners
+LIMIT ?`
+
+// errorHoursSQL returns the XIDs of GPUs by hour and code, with their node. One less than a minute after another of the
+// same GPU and code is not counted: several batches or readings may have the same error, and errors come in bursts.
+// Parameters: from, to, the most rows.
+const errorHoursSQL = `
+SELECT cluster, argMax(node, at), gpu, toStartOfHour(at) AS hour, code, countIf(apart) AS times
+FROM
+(
+    SELECT cluster, node, gpu, toDateTime(at, 'UTC') AS at, code,
+      toUnixTimestamp64Milli(events.at) - lagInFrame(toUnixTimestamp64Milli(events.at)) OVER
+        (PARTITION BY cluster, gpu, code ORDER BY events.at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) >= 60000 AS apart
+    FROM events
+    WHERE kind = 'xid' AND gpu != '' AND code > 0 AND at >= ? AND at < ?
+)
+GROUP BY cluster, gpu, hour, code
+HAVING times > 0
+ORDER BY hour DESC, cluster, gpu, code
+LIMIT ?`
+
+// statesSQL returns hours of some GPUs: those in which they were unhealthy, in GPU-ms × 1000, and those with the given
+// keys (GPU, blank, Unix time of the hour), with what held them. Parameters: from, to, GPUs, keys, the most rows.
+const statesSQL = `
+SELECT cluster, gpu, model, hour, intDiv(least(unhealthy, 5000000000000) * 1000, greatest(gpu_slices, 1)),
+  arrayDistinct(arrayMap((t, p, w) -> concat(t, '/', p, '/', w), tenant, project, workload))
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ? AND gpu IN ? AND (unhealthy > 0 OR concat(gpu, ' ', toString(toUnixTimestamp(hour))) IN ?)
+ORDER BY hour DESC, cluster, gpu
+LIMIT ?`
+
+// doubtsSQL returns the time of each node that settlement gave one of some reasons, in runs of hours that follow each
+// other by at most a day: an hour counts with half an hour of it, summed over leaves. Bounds, GPUs, model, leaf-ms,
+// GPU-ms × 1000. Raw data is large, so that only some hours are read, each of which stands for device.Sampled, and in
+// them the first slot of each ten minutes. Batches that another one replaced are not left out. Parameters: reasons, the
+// hours, the most rows.
+const doubtsSQL = `
+SELECT cluster, node, why, min(hour) AS start, max(hour) + INTERVAL 1 HOUR AS end, arraySort(groupUniqArrayArray(gpus)),
+  topK(1)(model)[1], sum(ms), sum(gpu_ms)
+FROM
+(
+    SELECT *, sum(begins) OVER (PARTITION BY cluster, node, why ORDER BY hour) AS run
+    FROM
+    (
+        SELECT *, hour - lagInFrame(hour) OVER
+            (PARTITION BY cluster, node, why ORDER BY hour ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) > 86400 AS begins
+        FROM
+        (
+            SELECT toString(cluster) AS cluster, toString(node) AS node, why, toStartOfHour(slot) AS hour,
+              groupUniqArray(toString(gpu)) AS gpus, any(toString(model)) AS model, sum(greatest(slot_ms, 600000)) AS ms,
+              toUInt64(sum(1000. * slice_ms / greatest(slices, 1) * greatest(slot_ms, 600000) / slot_ms)) AS gpu_ms
+            FROM holds
+            PREWHERE why IN ?
+            WHERE toStartOfHour(slot) IN ? AND slice_ms > 0
+              AND toUnixTimestamp(slot) % 600 < greatest(intDiv(slot_ms, 1000), 1)
+            GROUP BY cluster, node, why, hour
+            HAVING ms >= 1800000
+        )
+    )
+)
+GROUP BY cluster, node, why, run
+ORDER BY start DESC, cluster, node, why
+LIMIT ?`

@@ -35,7 +35,7 @@ type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
-	spikes  spikes // of the last run that looked for them
+	others  others // of the last run that looked for them
 	known   *known // nil: nothing is remembered
 
 	forecastAt time.Time // the last forecasts were made
@@ -135,8 +135,8 @@ func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Ep
 }
 
 // Find is the function Find with the service's store, configuration and rates. Of idle time it reads what was added or
-// changed since the last run. The spikes are those of the last run if it looked at the same hours less than an hour ago:
-// they are of whole hours, and cost the most to find. It may be called by one goroutine at a time.
+// changed since the last run. Spikes and findings about devices are those of the last run if it looked at the same hours less
+// than an hour ago: they are of whole hours, and cost the most to find. It may be called by one goroutine at a time.
 func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
 	rates := s.deps.Rates
 	if rates == nil {
@@ -146,24 +146,24 @@ func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episo
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
 			return s.idleRuns(ctx, newest, begin, end)
 		},
-		spikes: func(from, to time.Time) ([]episode.Episode, error) { return s.findSpikes(ctx, rates, from, to) },
+		others: func(from, to time.Time) ([]episode.Episode, error) { return s.findOthers(ctx, rates, from, to) },
 	})
 }
 
-func (s *Service) findSpikes(ctx context.Context, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
-	last, now := &s.spikes, s.deps.Clock.Now()
+func (s *Service) findOthers(ctx context.Context, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	last, now := &s.others, s.deps.Clock.Now()
 	if from.Equal(last.from) && to.Equal(last.to) && now.Sub(last.at) < time.Hour {
 		return slices.Clone(last.found), nil
 	}
-	found, err := findSpikes(ctx, s.deps.DB, s.config.OffHours, rates, from, to)
+	found, err := findOthers(ctx, s.deps.DB, s.config, rates, from, to)
 	if err == nil {
-		s.spikes = spikes{from, to, now, slices.Clone(found)}
+		s.others = others{from, to, now, slices.Clone(found)}
 	}
 	return found, err
 }
 
-// spikes are what was found at a time in a range.
-type spikes struct {
+// others are the findings of whole hours that were found at a time in a range.
+type others struct {
 	from, to, at time.Time
 	found        []episode.Episode
 }

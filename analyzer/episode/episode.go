@@ -23,10 +23,20 @@ const (
 	// OffHoursSpike is work of a tenant outside its working hours, far above its usual
 	// amount at such times.
 	OffHoursSpike Kind = "off_hours_spike"
+	// Unobserved is a node, or several of a cluster at once, of which nothing was observed.
+	Unobserved Kind = "unobserved"
+	// GPUErrors are errors (XIDs) that a GPU reported.
+	GPUErrors Kind = "gpu_errors"
+	// WorkWithoutOwner is work on GPUs of a node that nobody held.
+	WorkWithoutOwner Kind = "work_without_owner"
+	// Telemetry is held time of a node whose signals are missing, single or contradictory.
+	Telemetry Kind = "telemetry"
 )
 
 // Kinds lists all kinds in the order of reports.
-func Kinds() []Kind { return []Kind{IdleAllocation, IdlePattern, OffHoursSpike} }
+func Kinds() []Kind {
+	return []Kind{IdleAllocation, IdlePattern, OffHoursSpike, Unobserved, GPUErrors, WorkWithoutOwner, Telemetry}
+}
 
 // places is the number of decimal places of wasted GPU-hours and cost, as in the
 // table's Decimal(38, 9).
@@ -39,6 +49,7 @@ type Grade string
 const (
 	Proven    Grade = "proven"    // by the rules that decide the bill
 	Suspected Grade = "suspected" // one sign, none against it: the platform's business, without a cost
+	None      Grade = "none"      // of devices or telemetry, never a tenant's: without tenant, wasted time and cost
 )
 
 // Leaf is a place that an episode is about.
@@ -47,7 +58,9 @@ type Leaf struct{ GPU, Leaf string }
 func (l Leaf) String() string { return l.GPU + "/" + l.Leaf }
 
 // Episode is time [Start, End) of one kind. An idle allocation has the leaves of one
-// workload; an off-hours spike belongs to a tenant, project or user as a whole.
+// workload; an off-hours spike belongs to a tenant, project or user as a whole. One of
+// grade None has a node, or GPUs as leaves without a leaf, of which the first is the one
+// that it is about; Waste is then the GPU time that was lost, for its severity alone.
 type Episode struct {
 	Kind     Kind
 	Cause    string // what kind of idle time; empty: the kind says it all
@@ -69,10 +82,12 @@ type Episode struct {
 	Currency       string          // empty if no rate was known
 	Evidence       string          // why it was found, with its figures
 
-	Known time.Time // of a pattern: the start of the allocation that made it one
-	// Of a spike: GPU-hours, and the probability of so much or more in its rarest hour.
+	Known time.Time // of a pattern: the start of the allocation that made it one; of grade None: when it was known
+	Least Severity  // reached when it was known, whatever it costs
+	// Of a spike: GPU-hours, and the probability of so much or more in its rarest hour. Of grade None: Observed are the
+	// GPU-hours that were lost.
 	Observed, Expected, Score float64
-	Parent                    string // the id of the pattern that it belongs to; empty: none
+	Parent                    string // the id of the pattern or outage that it belongs to; empty: none
 	Severity                  Severity
 	Reached                   Reached
 	Alerted                   time.Time // when the alert budget let it through; zero: it waits in the table
@@ -106,7 +121,7 @@ func (e *Episode) AddLeaf(l Leaf) {
 }
 
 // ID is 32 hex digits of the SHA-256 of kind, grade, cluster, tenant, project, workload,
-// user of a spike, and start. The end is left out, so that an episode keeps its id while it
+// user of a spike, place of grade None, and start. The end is left out, so that an episode keeps its id while it
 // goes on.
 func (e Episode) ID() string {
 	h := sha256.New()
@@ -129,7 +144,14 @@ func (e Episode) key() []string {
 	if e.Kind != OffHoursSpike {
 		user = ""
 	}
-	return []string{string(e.Kind), string(e.Grade), e.Cluster, e.Tenant, e.Project, e.Workload, user}
+	key := []string{string(e.Kind), string(e.Grade), e.Cluster, e.Tenant, e.Project, e.Workload, user}
+	switch e.Kind {
+	case Unobserved, WorkWithoutOwner, Telemetry:
+		return append(key, e.Cause, e.Node)
+	case GPUErrors: // its cause may become known later
+		return append(key, e.Leaves[0].GPU)
+	}
+	return key
 }
 
 // Overlaps reports whether the episode shares time with [from, to).

@@ -83,7 +83,8 @@ func (r *Reached) highest() (s Severity) {
 }
 
 // Rate sets the episode's severity from what it wasted: the greatest cost per day up to any of its hours, where less
-// than a day counts as one. Step raises or lowers the result by whole severities. Nothing is reached before notBefore.
+// than a day counts as one. Step raises or lowers the result by whole severities. Nothing is reached before notBefore;
+// Least is reached then.
 func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 	least := [severities]float64{0, limits.Low, limits.Medium, limits.High, limits.Critical}
 	var cost float64
@@ -104,6 +105,9 @@ func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 				e.Reached[at] = latest(end, notBefore)
 			}
 		}
+	}
+	for s := Low; s <= e.Least; s++ {
+		e.Reached[s] = notBefore
 	}
 	e.Severity = e.Reached.highest()
 }

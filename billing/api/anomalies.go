@@ -25,7 +25,7 @@ var anomaliesSQL string
 type anomaliesInput struct {
 	Paged
 	RangeInput
-	Kind   string `query:"kind" enum:"idle_allocation,idle_pattern,off_hours_spike" doc:"Only this kind"`
+	Kind   string `query:"kind" enum:"idle_allocation,idle_pattern,off_hours_spike,unobserved,gpu_errors,work_without_owner,telemetry" doc:"Only this kind"`
 	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
 	State  string `query:"state" enum:"open,closed" doc:"Only those that go on, or that are over"`
 	Muted  string `query:"muted" enum:"true,false" doc:"true: only muted ones; false: only others. A page may then have fewer than limit and not be the last"`
@@ -56,15 +56,15 @@ type anomaly struct {
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
 	User           string `json:"user"`
-	Cause          string `json:"cause" doc:"Of idle time: never_started, finished, parked or idle"`
-	Grade          string `json:"grade" doc:"proven, or suspected: then it has no cost"`
+	Cause          string `json:"cause" doc:"Of idle time: never_started, finished, parked or idle; of unobserved: silent or owners; of gpu_errors: fatal, device or application; of telemetry: contradictory, one_signal or missing"`
+	Grade          string `json:"grade" doc:"proven; suspected: then it has no cost; none: of devices or telemetry, then it has no tenant, wasted time or cost either"`
 	Open           bool   `json:"open" doc:"It goes on"`
 	Leaves         uint64 `json:"leaves" doc:"Number of leaves; gpu and leaf are empty unless it is one"`
 
 	Severity string  `json:"severity" doc:"By cost per day: info, low, medium, high or critical"`
 	Alerted  string  `json:"alerted,omitempty" format:"date-time" doc:"When the alert budget let it through; absent: it waits in the table"`
-	Parent   string  `json:"parent,omitempty" doc:"ID of the pattern that this allocation belongs to"`
-	Observed float64 `json:"observed" doc:"Of a spike: GPU-hours"`
+	Parent   string  `json:"parent,omitempty" doc:"ID of the pattern or outage that this finding belongs to"`
+	Observed float64 `json:"observed" doc:"GPU-hours: of a spike; of grade none, those that were lost"`
 	Expected float64 `json:"expected" doc:"Of a spike: GPU-hours"`
 	Score    float64 `json:"score" doc:"Of a spike: probability of so much or more in its rarest hour"`
 
@@ -150,7 +150,7 @@ type markInput struct {
 	Body struct {
 		Action   string    `json:"action" enum:"ack,mute,judge,clear" doc:"ack: somebody looks after it; mute: it raises no alert until an end; judge: whether it was worth finding; clear: end all of these" example:"mute"`
 		ID       string    `json:"id,omitempty" pattern:"^[0-9a-f]{32}$" doc:"Of the finding. Without it, a mute, or its clear, is for all findings that have the given kind, tenant, project and workload"`
-		Kind     string    `json:"kind,omitempty" enum:"idle_allocation,off_hours_spike" example:"idle_allocation"`
+		Kind     string    `json:"kind,omitempty" enum:"idle_allocation,off_hours_spike,unobserved,gpu_errors,work_without_owner,telemetry" example:"idle_allocation"`
 		Tenant   string    `json:"tenant,omitempty" maxLength:"400" example:"ml-train"`
 		Project  string    `json:"project,omitempty" maxLength:"400"`
 		Workload string    `json:"workload,omitempty" maxLength:"400"`

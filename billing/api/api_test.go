@@ -37,7 +37,8 @@ const insertAnomalySQL = `INSERT INTO anomalies
 (id, kind, cluster, tenant, workload, gpu, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted, user, cause, grade, open, leaves) VALUES
 ('x1', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-01 00:00:00', '2026-03-01 05:00:00', 5, 12.45, 'USD', 'idle for 5 h', 1, 0, 'ann', 'parked', 'proven', 1, ['gpu']),
 ('x2', 'off_hours_spike', 'c', 'ml', 'w', 'GPU-a', '2026-03-02 00:00:00', '2026-03-02 05:00:00', 5, 12.45, 'USD', 'a spike', 1, 0, '', '', 'proven', 0, []),
-('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1, '', '', 'proven', 0, [])`
+('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1, '', '', 'proven', 0, []),
+('x4', 'gpu_errors', 'c', '', '', 'GPU-a', '2026-02-04 00:00:00', '2026-02-04 05:00:00', 0, 0, '', 'XID 79', 1, 0, '', 'fatal', 'none', 0, [''])`
 
 // fixture is the API on a small ledger of one tenant, one GPU and one hour.
 type fixture struct {
@@ -149,6 +150,7 @@ func TestAnswers(t *testing.T) {
 			`"start":"2026-03-01T00:00:00Z","end":"2026-03-01T05:00:00Z","wasted_gpu_hours":"5","wasted_cost":"12.45","currency":"USD","evidence":"idle for 5 h",` +
 			`"user":"ann","cause":"parked","grade":"proven","open":true,"leaves":1,"severity":"","observed":0,"expected":0,"score":0}]}`},
 		"anomalies of a kind":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&kind=off_hours_spike", `"id":"x2"`},
+		"anomalies of devices":  {"/api/v1/anomalies?from=2026-02-01&to=2026-03-01&kind=gpu_errors", `"id":"x4","kind":"gpu_errors","cluster":"c","tenant":"",`},
 		"anomalies of a tenant": {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&tenant=other", `"anomalies":[]`},
 	}
 	for name, c := range cases {

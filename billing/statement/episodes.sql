@@ -3,7 +3,7 @@ SELECT toString(kind), toString(tenant), workload, start, end, toString(currency
     (min((toString(node), toString(gpu), toString(leaf), evidence)) AS least).1, least.2, least.3, least.4,
     arraySort(groupArray(id)), toString(project)
 FROM anomalies FINAL
-WHERE deleted = 0 AND grade != 'suspected' AND parent = '' AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
+WHERE deleted = 0 AND grade NOT IN ('suspected', 'none') AND parent = '' AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({tenant:String} = '' OR tenant = {tenant:String})
 GROUP BY kind, tenant, project, workload, start, end, currency
 ORDER BY cost DESC, hours DESC, start, least

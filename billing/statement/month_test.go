@@ -106,6 +106,7 @@ func sharedHour(at time.Time, g int) usagetest.GPUHour {
 }
 
 const insertEpisodeSQL = `INSERT INTO anomalies
+(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted)
 SELECT {id:String} AS id, 'idle_allocation' AS kind, 'c' AS cluster, {tenant:String} AS tenant, 'llm' AS project,
     'notebook-with-a-rather-long-name-that-nobody-shut-down-after-work' AS workload, 'dgx-01' AS node,
     'GPU-4f1d2c3b-0000-4a5b-8c9d-0123456789ab' AS gpu, 'GPU-4f1d2c3b-0000-4a5b-8c9d-0123456789ab' AS leaf,

@@ -103,11 +103,12 @@ func small(t *testing.T) *store.DB {
 }
 
 const insertEpisodesSQL = `INSERT INTO anomalies
-(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted) VALUES
-('1', 'idle_allocation', 'c', 'ml', 'vision', 'train-7b', 'n1', 'GPU-a', 'GPU-a', '2026-03-02 01:00:00', '2026-03-02 03:00:00', 1.5, 3.735, 'USD', 'idle for 2 h', 1, 0),
-('2', 'off_hours_spike', 'c', 'ml', '', '', '', '', '', '2026-03-08 02:00:00', '2026-03-08 05:00:00', 9, 0, '', 'nine times as much as usual; no rate known', 1, 0),
-('3', 'idle_allocation', 'c', '<script>', '', '<b>', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', '<i>idle</i>', 1, 0),
-('4', 'idle_allocation', 'c', 'ml', '', 'gone', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', 'deleted', 1, 1)`
+(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted, grade) VALUES
+('1', 'idle_allocation', 'c', 'ml', 'vision', 'train-7b', 'n1', 'GPU-a', 'GPU-a', '2026-03-02 01:00:00', '2026-03-02 03:00:00', 1.5, 3.735, 'USD', 'idle for 2 h', 1, 0, 'proven'),
+('2', 'off_hours_spike', 'c', 'ml', '', '', '', '', '', '2026-03-08 02:00:00', '2026-03-08 05:00:00', 9, 0, '', 'nine times as much as usual; no rate known', 1, 0, 'proven'),
+('3', 'idle_allocation', 'c', '<script>', '', '<b>', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', '<i>idle</i>', 1, 0, 'proven'),
+('4', 'idle_allocation', 'c', 'ml', '', 'gone', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', 'deleted', 1, 1, 'proven'),
+('5', 'gpu_errors', 'c', '', '', '', 'n1', 'GPU-a', '', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 0, 0, '', 'XID 79', 1, 0, 'none')`
 
 func handler(t *testing.T, db statement.DB, invoices statement.Invoices) http.Handler {
 	t.Helper()
@@ -408,5 +409,5 @@ var saidOf = regexp.MustCompile(`</bdi>, (planned|acknowledged|muted) <small`)
 
 // insertTwinSQL is a finding in the same row as the first of insertEpisodesSQL.
 const insertTwinSQL = `INSERT INTO anomalies
-(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted) VALUES
-('5', 'idle_allocation', 'c', 'ml', 'vision', 'train-7b', 'n2', 'GPU-b', 'GPU-b', '2026-03-02 01:00:00', '2026-03-02 03:00:00', 1.5, 3.735, 'USD', 'idle for 2 h', 1, 0)`
+(id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted, grade) VALUES
+('5', 'idle_allocation', 'c', 'ml', 'vision', 'train-7b', 'n2', 'GPU-b', 'GPU-b', '2026-03-02 01:00:00', '2026-03-02 03:00:00', 1.5, 3.735, 'USD', 'idle for 2 h', 1, 0, 'proven')`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -74,7 +75,7 @@ func (s Slot) Batch(cluster, node string) *wire.Batch {
 }
 
 // DefaultFatalXIDs mark a GPU as unhealthy: errors that require a reset and that a user's program can't cause (R9).
-var DefaultFatalXIDs = []int64{62, 64, 79, 95, 119, 120}
+var DefaultFatalXIDs = meter.FatalXIDs()
 
 // Source reads what happened in one slot.
 //

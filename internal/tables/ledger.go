@@ -94,8 +94,8 @@ type Retirement struct {
 
 // Anomaly is a finding of the analyzer.
 type Anomaly struct {
-	ID             string    `ch:"id" sql:"String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, start'"`
-	Kind           string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike'"`
+	ID             string    `ch:"id" sql:"String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, place of grade none, start'"`
+	Kind           string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike, unobserved, gpu_errors, work_without_owner, telemetry'"`
 	Cluster        string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Tenant         string    `ch:"tenant" sql:"LowCardinality(String)"`
 	Project        string    `ch:"project" sql:"LowCardinality(String)"`
@@ -110,13 +110,13 @@ type Anomaly struct {
 	Currency       string    `ch:"currency" sql:"LowCardinality(String)"`
 	Evidence       string    `ch:"evidence" sql:"String COMMENT 'why it was flagged, in words with its figures'"`
 	User           string    `ch:"user" sql:"LowCardinality(String)"`
-	Cause          string    `ch:"cause" sql:"LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle'"`
-	Grade          string    `ch:"grade" sql:"LowCardinality(String) COMMENT 'proven, suspected'"`
+	Cause          string    `ch:"cause" sql:"LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle; of unobserved: silent, owners; of gpu_errors: fatal, device, application; of telemetry: contradictory, one_signal, missing'"`
+	Grade          string    `ch:"grade" sql:"LowCardinality(String) COMMENT 'proven, suspected, none: of devices or telemetry, never a tenant''s'"`
 	Open           uint8     `ch:"open" sql:"UInt8 COMMENT '1: it goes on'"`
 	Severity       string    `ch:"severity" sql:"LowCardinality(String) COMMENT 'info, low, medium, high, critical: by cost per day'"`
 	Alerted        time.Time `ch:"alerted" sql:"DateTime('UTC') COMMENT 'when the alert budget let it through; 1970-01-01: not'"`
-	Parent         string    `ch:"parent" sql:"String COMMENT 'id of the pattern that it belongs to'"`
-	Observed       float64   `ch:"observed" sql:"Float64 COMMENT 'of a spike: GPU-hours'"`
+	Parent         string    `ch:"parent" sql:"String COMMENT 'id of the pattern or outage that it belongs to'"`
+	Observed       float64   `ch:"observed" sql:"Float64 COMMENT 'GPU-hours: of a spike; of grade none, those that were lost'"`
 	Expected       float64   `ch:"expected" sql:"Float64 COMMENT 'of a spike: GPU-hours'"`
 	Score          float64   `ch:"score" sql:"Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour'"`
 	GPUs           []string  `ch:"gpus" sql:"Array(String) COMMENT 'with leaves: the places it is about'"`

@@ -101,8 +101,8 @@ func anomaliesShown(found []anomaly) cli.Table {
 	return t
 }
 
-// Anomalies prints the findings of a kind and of a tenant; empty: all. The terminal's table has muted ones, and the
-// allocations that a pattern sums up, only where asked for.
+// Anomalies prints the findings of a kind and of a tenant; empty: all. The terminal's table has muted ones, and
+// what belongs to a pattern or an outage, only where asked for.
 func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string, muted, all bool) error {
 	return app.WithStore(ctx, s, func(a *app.Access) error {
 		found, err := findAnomalies(ctx, a, &s.Range)
@@ -150,7 +150,7 @@ func showAnomalies(s *cli.Session, found []anomaly, muted, all bool) error {
 	}
 	err := s.Print(anomaliesShown(shown))
 	if err == nil && summed > 0 {
-		err = s.Writef("\nsummed up in patterns: %s (--all shows them)\n", plural.Of(summed, "idle allocation"))
+		err = s.Writef("\nsummed up in others: %s (--all shows them)\n", plural.Of(summed, "finding"))
 	}
 	if err == nil && hidden > 0 {
 		err = s.Writef("\nmuted and not shown: %s (--muted shows them)\n", plural.Of(hidden, "finding"))

@@ -15,9 +15,9 @@ func anomaliesCommand() cli.Command {
 	var muted, all bool
 	return cli.Command{
 		Use:   "anomalies",
-		Short: "Idle allocations and off-hours spikes, with what they wasted",
-		Long: "Prints the findings (idle allocations, patterns of them, off-hours spikes) that overlap the\n" +
-			"range, in time order. Costs are the price book's, before the terms of a month. A time in\n" +
+		Short: "Idle allocations, off-hours spikes and errors of devices, with what they wasted",
+		Long: "Prints the findings (idle allocations, patterns of them, off-hours spikes, silent nodes, errors\n" +
+			"of GPUs) that overlap the range, in time order. Costs are the price book's, before the terms of a month. A time in\n" +
 			"column alerted says when the alert budget let a finding through. The commands below mark\n" +
 			"findings.",
 		Examples: []string{
@@ -31,7 +31,7 @@ func anomaliesCommand() cli.Command {
 			cli.Choice(flags, &kind, "kind", "", "only episodes of this `KIND`", ask.AnomalyKinds()...)
 			flags.StringVar(&tenant, "tenant", "", "only the `TENANT`'s")
 			flags.BoolVar(&muted, "muted", false, "also show muted ones in the table; JSON and CSV always have them")
-			flags.BoolVar(&all, "all", false, "in the table, also the allocations that a pattern sums up")
+			flags.BoolVar(&all, "all", false, "in the table, also what belongs to a pattern or an outage")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
 			return ask.Anomalies(ctx, s, kind, tenant, muted, all)

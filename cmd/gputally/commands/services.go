@@ -18,7 +18,7 @@ func serviceCommands() []cli.Command {
 			"Takes part in the consumer group, writes raw rows and the journal, and recomputes dirty hours.\n"+
 				"It brings the tables of one ClickHouse server up to date when it starts; for a cluster\n"+
 				"use `gputally migrate --cluster NAME`: while its tables lack a migration, ingest refuses to start.", app.Ingest),
-		serviceCommand("analyzer", "Find idle allocations and off-hours spikes",
+		serviceCommand("analyzer", "Find idle allocations, off-hours spikes and errors of devices",
 			"Searches the ledger at each analyzer.interval, and publishes anomalies and metrics.", app.Analyzer),
 		serviceCommand("billing", "Rate invoices; serve the finance API and statement pages",
 			"Rates the current months' drafts repeatedly, copies decisions into ClickHouse, and serves the finance\n"+

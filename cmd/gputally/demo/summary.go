@@ -107,15 +107,19 @@ func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
-	kinds, alerts := map[episode.Kind]int{}, 0
+	kinds, alerts, devices := map[episode.Kind]int{}, 0, 0
 	for _, e := range found {
+		if e.Grade == episode.None {
+			devices++
+		}
 		if kinds[e.Kind]++; !e.Alerted.IsZero() {
 			alerts++
 		}
 	}
 	found = slices.DeleteFunc(found, func(e episode.Episode) bool { return e.Parent != "" })
-	return d.table(fmt.Sprintf("Worst findings (idle allocations: %d, patterns of them: %d, off-hours spikes: %d; alerts: %d)",
-		kinds[episode.IdleAllocation], kinds[episode.IdlePattern], kinds[episode.OffHoursSpike], alerts),
+	const title = "Worst findings (idle allocations: %d, patterns of them: %d, off-hours spikes: %d, devices: %d; alerts: %d)"
+	return d.table(fmt.Sprintf(title,
+		kinds[episode.IdleAllocation], kinds[episode.IdlePattern], kinds[episode.OffHoursSpike], devices, alerts),
 		worstTable(worstOf(found, worstAnomalies)))
 }
 

@@ -290,8 +290,8 @@ ORDER BY (cluster, gpu, at);
 
 CREATE TABLE IF NOT EXISTS anomalies
 (
-    id String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, start',
-    kind LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike',
+    id String COMMENT 'hash of kind, grade, cluster, tenant, project, workload, user of a spike, place of grade none, start',
+    kind LowCardinality(String) COMMENT 'idle_allocation, idle_pattern, off_hours_spike, unobserved, gpu_errors, work_without_owner, telemetry',
     cluster LowCardinality(String),
     tenant LowCardinality(String),
     project LowCardinality(String),
@@ -306,13 +306,13 @@ CREATE TABLE IF NOT EXISTS anomalies
     currency LowCardinality(String),
     evidence String COMMENT 'why it was flagged, in words with its figures',
     user LowCardinality(String),
-    cause LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle',
-    grade LowCardinality(String) COMMENT 'proven, suspected',
+    cause LowCardinality(String) COMMENT 'of idle time: never_started, finished, parked, idle; of unobserved: silent, owners; of gpu_errors: fatal, device, application; of telemetry: contradictory, one_signal, missing',
+    grade LowCardinality(String) COMMENT 'proven, suspected, none: of devices or telemetry, never a tenant''s',
     open UInt8 COMMENT '1: it goes on',
     severity LowCardinality(String) COMMENT 'info, low, medium, high, critical: by cost per day',
     alerted DateTime('UTC') COMMENT 'when the alert budget let it through; 1970-01-01: not',
-    parent String COMMENT 'id of the pattern that it belongs to',
-    observed Float64 COMMENT 'of a spike: GPU-hours',
+    parent String COMMENT 'id of the pattern or outage that it belongs to',
+    observed Float64 COMMENT 'GPU-hours: of a spike; of grade none, those that were lost',
     expected Float64 COMMENT 'of a spike: GPU-hours',
     score Float64 COMMENT 'of a spike: probability of so much or more in its rarest hour',
     gpus Array(String) COMMENT 'with leaves: the places it is about',
