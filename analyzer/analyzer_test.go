@@ -252,10 +252,33 @@ func TestWhatIsRememberedChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		ofIdle := func(found []episode.Episode) []string {
-			return lines(slices.DeleteFunc(slices.Clone(found), func(e episode.Episode) bool { return e.Kind == episode.OffHoursSpike }))
+			return lines(slices.DeleteFunc(slices.Clone(found), func(e episode.Episode) bool { return e.Kind != episode.IdleAllocation && e.Kind != episode.IdlePattern }))
 		}
 		if diff := cmp.Diff(ofIdle(want), ofIdle(got)); diff != "" {
 			t.Fatalf("step %d of seed %d (-all read +remembered):\n%s", step, seed, diff)
+		}
+	}
+}
+
+// TestALeafThatJoinsALongAllocationIsInIt: a workload is idle on one GPU for longer than a run reads, and on a second
+// one for the last days.
+func TestALeafThatJoinsALongAllocationIsInIt(t *testing.T) {
+	db := storetest.Open(t)
+	s, _, _ := newService(t, db)
+	const day = 24
+	for _, g := range []gpu{
+		{"GPU-1", "ml", monday, strings.Repeat("i", 150*day), 1}, {"GPU-2", "ml", monday.AddDate(0, 0, 140), strings.Repeat("i", 10*day), 1},
+	} {
+		if err := db.Exec(t.Context(), patternSQL, store.Named("pattern", g.pattern), store.Named("start", g.start.Unix()),
+			store.Named("gpu", g.uuid), store.Named("workload", "serve"), store.Named("tenant", g.tenant), store.Named("version", g.version)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for run := range 3 {
+		runOnce(t, s)
+		got, err := analyzer.Load(t.Context(), db, monday.AddDate(0, 0, 115), monday.AddDate(1, 0, 0))
+		if err != nil || len(got) != 1 || len(got[0].Leaves) != 2 || got[0].WastedGPUHours.IntPart() != 160*day {
+			t.Fatalf("run %d: %v, %v; want one episode of two leaves and %d GPU-hours", run, lines(got), err, 160*day)
 		}
 	}
 }
@@ -375,9 +398,10 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	noted := &asked{DB: db}
 	s, _, registry := newService(t, noted)
 	runOnce(t, s)
-	// Read up to 30 July: the window of 35 days begins on 25 June; a pattern of June needs 14 days of May.
-	// The newest hours are read by every run.
-	want := []string{"2026-05-18 ", "2026-07-29 ", "2026-01-30 GPU-1"}
+	// Read up to 30 July: the window of 35 days begins on 25 June.
+	// A pattern of May, of which an allocation may overlap the window, needs 14 days of April. The newest hours are read
+	// by every run.
+	want := []string{"2026-03-17 GPU-1", "2026-02-14 GPU-1", "2026-02-14 GPU-1", "2026-04-17 ", "2026-07-29 "}
 	if diff := cmp.Diff(want, noted.queries); diff != "" {
 		t.Errorf("idle hours read (-want +got):\n%s", diff)
 	}

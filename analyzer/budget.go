@@ -75,15 +75,18 @@ func about(e *episode.Episode) string {
 // let sets Alerted of the findings that the budget lets through. At each time at which a finding reaches a severity, or
 // a place becomes free again, the dearest of those that still go on is let through first. One that is
 // more severe than all alerts of the last seven days is let through without a place: a place that went to a lesser one
-// must not hide it. Findings that a pattern or an outage stands for are left out from when it was known. What was let
+// must not hide it. Findings that a pattern or an outage stands for are left out from when it was known, unless they are
+// more severe. What was let
 // through by an earlier run, as published, stays so and takes its place.
-func (a Alerts) let(episodes []episode.Episode, given []alerted) {
-	known, already := map[string]time.Time{}, map[string]time.Time{}
+// A muted finding takes no place.
+func (a Alerts) let(episodes []episode.Episode, given []alerted, muted func(*episode.Episode) bool) {
+	parents, already := map[string]*episode.Episode{}, map[string]time.Time{}
 	for i := range episodes {
 		if e := &episodes[i]; e.Kind == episode.IdlePattern || e.Kind == episode.Unobserved && e.Parent == "" {
-			known[e.ID()] = e.Known
+			parents[e.ID()] = e
 		}
 	}
+	b := budget{Alerts: a, ids: map[*episode.Episode]string{}}
 	var reached []event
 	for i := range given {
 		already[given[i].id] = given[i].at
@@ -91,21 +94,24 @@ func (a Alerts) let(episodes []episode.Episode, given []alerted) {
 	}
 	for i := range episodes {
 		e := &episodes[i]
-		if e.Alerted = already[e.ID()]; !e.Alerted.IsZero() {
+		id := e.ID()
+		if e.Alerted = already[id]; !e.Alerted.IsZero() {
 			continue
 		}
-		since, child := known[e.Parent]
-		if child && !e.Start.Before(since) {
+		b.ids[e] = id
+		if muted != nil && muted(e) {
 			continue
 		}
-		for _, at := range e.Reached[episode.Low:] {
-			if !at.IsZero() {
+		parent := parents[e.Parent]
+		for severity := episode.Low; int(severity) < len(e.Reached); severity++ {
+			at := e.Reached[severity]
+			stands := parent != nil && !e.Start.Before(parent.Known) && parent.Reached.At(at) >= severity
+			if !at.IsZero() && !stands {
 				reached = append(reached, event{at: at, e: e})
 			}
 		}
 	}
 	slices.SortStableFunc(reached, func(x, y event) int { return x.at.Compare(y.at) })
-	b := budget{Alerts: a}
 	for len(reached) > 0 || len(b.free) > 0 {
 		now := b.next(reached)
 		for len(reached) > 0 && reached[0].at.Equal(now) {
@@ -126,6 +132,7 @@ type event struct {
 // budget lets findings through in the order of time.
 type budget struct {
 	Alerts
+	ids     map[*episode.Episode]string
 	waiting []*episode.Episode // for a place
 	recent  []alerted
 	free    []time.Time // when places become free again, ascending
@@ -154,7 +161,7 @@ func (b *budget) at(now time.Time) {
 	b.free = slices.DeleteFunc(b.free, past)
 	b.recent = slices.DeleteFunc(b.recent, func(r alerted) bool { return past(r.at.Add(alertWeek)) })
 	slices.SortFunc(b.waiting, func(x, y *episode.Episode) int {
-		return cmp.Or(cmp.Compare(y.Reached.At(now), x.Reached.At(now)), x.Start.Compare(y.Start), cmp.Compare(x.ID(), y.ID()))
+		return cmp.Or(cmp.Compare(y.Reached.At(now), x.Reached.At(now)), x.Start.Compare(y.Start), cmp.Compare(b.ids[x], b.ids[y]))
 	})
 	before := len(b.recent)
 	b.waiting = slices.DeleteFunc(b.waiting, func(e *episode.Episode) bool {
@@ -166,7 +173,7 @@ func (b *budget) at(now time.Time) {
 			return false
 		}
 		e.Alerted = now
-		b.recent = append(b.recent, alerted{e.ID(), now, about(e), severity})
+		b.recent = append(b.recent, alerted{b.ids[e], now, about(e), severity})
 		return true
 	})
 	if len(b.recent) > before {

@@ -37,7 +37,7 @@ func (flatRate) GPUHour(*episode.Use) (*big.Rat, string, bool) { return big.NewR
 // alertsOf names the findings that were let through, with hour and severity.
 func alertsOf(a Alerts, episodes ...episode.Episode) []string {
 	a.rate(episodes)
-	a.let(episodes, nil)
+	a.let(episodes, nil, nil)
 	out := []string{}
 	for _, e := range episodes {
 		if !e.Alerted.IsZero() {
@@ -142,7 +142,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 		}
 		a := Alerts{PerWeek: 1 + rng.IntN(5), PerTenantWeek: 1 + rng.IntN(2), Severity: episode.DefaultLimits()}
 		a.rate(all)
-		a.let(all, nil)
+		a.let(all, nil, nil)
 		times := map[string][]time.Time{}
 		for _, e := range all {
 			if !e.Alerted.IsZero() {
@@ -178,7 +178,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 		for i := range mixed {
 			mixed[i].Alerted = time.Time{}
 		}
-		a.let(mixed, nil)
+		a.let(mixed, nil, nil)
 		for _, e := range mixed {
 			if at, early := want[e.Workload]; early && e.Alerted.Before(cut) && !at.Equal(e.Alerted) {
 				t.Fatalf("finding %s: alert at %s without the later ones, want %s", e.Workload, e.Alerted, at)
@@ -194,19 +194,42 @@ func TestAnAlertIsNeverTakenBack(t *testing.T) {
 	given := spend("a", "given", monday, 48, 2)
 	before := []episode.Episode{given}
 	a.rate(before)
-	a.let(before, nil)
+	a.let(before, nil, nil)
 	earlier := []alerted{{id: given.ID(), at: before[0].Alerted, about: "a", severity: episode.Low}}
 	now := []episode.Episode{spend("a", "late", monday.Add(-time.Hour), 48, 2), given}
 	a.rate(now)
-	a.let(now, earlier)
+	a.let(now, earlier, nil)
 	if !now[1].Alerted.Equal(before[0].Alerted) {
 		t.Errorf("alerted at %s, then at %s", before[0].Alerted, now[1].Alerted)
 	}
 	// At its own time there was no place but for the one that came before; from then on the given one has it.
 	gone := []episode.Episode{spend("a", "next", monday.Add(5*time.Hour), 48, 2)}
 	a.rate(gone)
-	a.let(gone, earlier)
+	a.let(gone, earlier, nil)
 	if !gone[0].Alerted.IsZero() {
 		t.Errorf("the place of an alert whose finding is out of sight was given away at %s", gone[0].Alerted)
+	}
+}
+
+// TestAPatternHidesNoDearerAllocation: what the pattern stands for is no alert of its own, unless it is more severe.
+func TestAPatternHidesNoDearerAllocation(t *testing.T) {
+	p := spend("a", "nb", monday, 24, 1)
+	p.Kind, p.Known = episode.IdlePattern, monday.Add(2*time.Hour)
+	usual, dear := spend("a", "usual", monday.Add(30*time.Hour), 10, 1), spend("a", "dear", monday.Add(48*time.Hour), 10, 160)
+	usual.Parent, dear.Parent = p.ID(), p.ID()
+	want := []string{"nb at 5 as low", "dear at 49 as medium"}
+	if diff := cmp.Diff(want, alertsOf(DefaultAlerts(), p, usual, dear)); diff != "" {
+		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+}
+
+// TestAMutedFindingTakesNoPlace: the next one has it.
+func TestAMutedFindingTakesNoPlace(t *testing.T) {
+	found := []episode.Episode{spend("a", "muted", monday, 48, 2), spend("a", "next", monday.Add(time.Hour), 48, 2)}
+	a := DefaultAlerts()
+	a.rate(found)
+	a.let(found, nil, func(e *episode.Episode) bool { return e.Workload == "muted" })
+	if !found[0].Alerted.IsZero() || found[1].Alerted.IsZero() {
+		t.Errorf("muted: alerted at %s; the next one: at %s", found[0].Alerted, found[1].Alerted)
 	}
 }

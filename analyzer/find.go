@@ -3,6 +3,7 @@ package analyzer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,16 +30,7 @@ type DB interface {
 	Insert(ctx context.Context, table string, in proto.Input) error
 }
 
-// long are the GPUs with a published idle allocation that began before Find's reach,
-// and its start.
-type long struct {
-	gpus []string
-	from time.Time // of their hours
-}
-
-// Find returns the episodes that overlap [from, to), as a whole, sorted by start. An
-// idle allocation that began more than 31 days before from is cut there, unless it is
-// published already: then its GPU is read from 31 days before its start.
+// Find returns the episodes that overlap [from, to), as a whole, sorted by start.
 func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
@@ -47,7 +39,7 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	}
 	return find(ctx, db, config, rates, from, to, sources{
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
-			return readRuns(ctx, db, config.Idle, newest, heldHoursSQL, begin, end)
+			return readRuns(ctx, db, config.Idle, newest, begin, end)
 		},
 		others: func(from, to time.Time) ([]episode.Episode, error) {
 			return findOthers(ctx, db, config, rates, from, to)
@@ -59,6 +51,7 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 type sources struct {
 	runs   func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error)
 	others func(from, to time.Time) ([]episode.Episode, error)
+	muted  func(*episode.Episode) bool // nil: none is
 }
 
 // findOthers returns the findings of whole hours: spikes, and those about devices and telemetry.
@@ -100,7 +93,7 @@ func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	config.Alerts.let(found, given)
+	config.Alerts.let(found, given, of.muted)
 	return slices.DeleteFunc(found, func(e episode.Episode) bool { return !e.Overlaps(from, to) }), nil
 }
 
@@ -119,55 +112,27 @@ func readAlerted(ctx context.Context, db DB, from time.Time) (given []alerted, e
 	return given, err
 }
 
-// idleBegin is from when idle time must be known: a pattern is of a month.
+// idleBegin is from when idle time must be known: a pattern is of a month, and overlaps from by an allocation that began
+// up to idleReach before.
 func idleBegin(from time.Time) time.Time {
-	begin := time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).Add(-pattern.Reach)
-	if long := from.Add(-idleReach); long.Before(begin) {
-		return long
-	}
-	return begin
+	from = from.Add(-idleReach)
+	return time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).Add(-pattern.Reach)
 }
 
-// findAllIdle reads the range and its reach, and goes further back only for the GPUs
-// that need it: one long allocation must not make a run read all GPUs over its whole
-// length.
+// findAllIdle returns the idle allocations from idleBegin(from) on.
 func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time,
 	runs func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error),
 ) ([]episode.Episode, error) {
-	begin, end := idleBegin(from), to.Add(idleReach)
+	end := to.Add(idleReach)
 	newest, _, err := readNewest(ctx, db, end)
 	if err != nil {
 		return nil, fmt.Errorf("read newest hours: %w", err)
 	}
-	all, err := runs(newest, begin, end)
+	all, err := runs(newest, idleBegin(from), end)
 	if err != nil {
 		return nil, err
 	}
-	found := idle.Episodes(config, all, rates)
-	older, err := readLong(ctx, db, from, begin)
-	if err != nil || len(older.gpus) == 0 {
-		return found, err
-	}
-	long, err := readRuns(ctx, db, config, newest, heldHoursOfGPUsSQL, older.from, end, older.gpus)
-	found = slices.DeleteFunc(found, func(e episode.Episode) bool {
-		return e.Kind == episode.IdleAllocation && slices.ContainsFunc(e.Leaves, func(l episode.Leaf) bool { return slices.Contains(older.gpus, l.GPU) })
-	})
-	return append(found, idle.Episodes(config, long, rates)...), err
-}
-
-// readLong returns the published allocations that overlap from and began at begin or
-// earlier.
-func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, err error) {
-	err = each(ctx, db, func(rows driver.Rows) error {
-		var gpu string
-		var start time.Time
-		if err := rows.Scan(&gpu, &start); err != nil {
-			return err
-		}
-		older.gpus, older.from = append(older.gpus, gpu), start.UTC().Add(-idleReach)
-		return nil
-	}, longIdleSQL, from, begin.Add(time.Hour))
-	return older, err
+	return idle.Episodes(config, all, rates), nil
 }
 
 // How much of the ledger is read at once for spikes: the next chunk is twice as long while one has few rows, and half as
@@ -184,8 +149,8 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 	to time.Time,
 ) ([]episode.Episode, error) {
 	from, to = from.Add(-offhours.Reach-spikeReach), to.Add(spikeReach)
-	seen := map[time.Time][]string{}
-	var hours []time.Time // of the ledger
+	over := map[time.Time]map[string]bool{} // by hour and cluster: hours that are over; true: enough was observed
+	var hours []time.Time
 	err := each(ctx, db, func(rows driver.Rows) error {
 		var cluster string
 		var start time.Time
@@ -194,9 +159,10 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 			return err
 		}
 		start = start.UTC()
-		if hours = append(hours, start); enough {
-			seen[start] = append(seen[start], cluster)
+		if over[start] == nil {
+			hours, over[start] = append(hours, start), map[string]bool{}
 		}
+		over[start][cluster] = enough
 		return nil
 	}, coverageSQL, from, to)
 	if err != nil || len(hours) == 0 {
@@ -209,7 +175,7 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 		if end.After(last) {
 			end = last.Add(time.Hour)
 		}
-		n, err := addHours(ctx, db, finder, from, end, seen)
+		n, err := addHours(ctx, db, finder, from, end, over)
 		if err != nil {
 			return nil, err
 		}
@@ -223,22 +189,30 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 	return finder.Episodes(), nil
 }
 
-// addHours adds the hours in [from, to) to a finder, and returns how many rows they have.
-func addHours(ctx context.Context, db DB, finder *offhours.Finder, from, to time.Time, seen map[time.Time][]string) (n int,
-	err error,
-) {
+// addHours adds the hours in [from, to) that are over to a finder, and returns how many rows they have.
+func addHours(ctx context.Context, db DB, finder *offhours.Finder, from, to time.Time,
+	over map[time.Time]map[string]bool,
+) (n int, err error) {
 	uses := map[time.Time][]offhours.Use{}
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var u offhours.Use
 		err := rows.Scan(&u.Cluster, &u.Tenant, &u.Project, &u.User, &u.Workload, &u.Start, &u.Model, &u.Profile, &u.Slices,
 			&u.ProfileSlices, &u.ActiveSliceMS, &u.HeldSliceMS)
 		u.Start = u.Start.UTC()
-		uses[u.Start] = append(uses[u.Start], u)
+		if _, isOver := over[u.Start][u.Cluster]; isOver {
+			uses[u.Start] = append(uses[u.Start], u)
+		}
 		n++
 		return err
 	}, workloadHoursSQL, from, to)
 	for at := from; err == nil && at.Before(to); at = at.Add(time.Hour) {
-		err = finder.Hour(at, uses[at], seen[at])
+		var seen []string
+		for _, cluster := range slices.Sorted(maps.Keys(over[at])) {
+			if over[at][cluster] {
+				seen = append(seen, cluster)
+			}
+		}
+		err = finder.Hour(at, uses[at], seen)
 	}
 	return n, err
 }

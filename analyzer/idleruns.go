@@ -48,7 +48,7 @@ func (s *Service) idleRuns(ctx context.Context, newest map[string]time.Time, beg
 		return nil, err
 	}
 	if s.known == nil { // the ledger is younger than what is settled
-		return readRuns(ctx, s.deps.DB, s.config.Idle, newest, heldHoursSQL, begin, end)
+		return readRuns(ctx, s.deps.DB, s.config.Idle, newest, begin, end)
 	}
 	runs := slices.Clone(s.known.runs)
 	finder := s.known.finder.Clone(func(r idle.Run) { runs = append(runs, r) })
@@ -66,26 +66,29 @@ func (s *Service) refreshKnown(ctx context.Context, begin, until time.Time) erro
 		return nil
 	}
 	k, now := s.known, s.deps.Clock.Now()
-	fresh := k != nil && !k.from.After(begin) && begin.Sub(k.from) <= surplus && !k.until.After(until) &&
-		now.Sub(k.built) < renewed
-	if fresh {
-		sum, err := s.sumVersions(ctx, k.summed, k.until)
-		if err != nil {
-			return err
-		}
-		fresh = sum == k.sum
-	}
-	if !fresh {
-		k = &known{from: begin, until: begin, built: now}
-		k.finder = idle.New(s.config.Idle, func(r idle.Run) { k.runs = append(k.runs, r) })
-	} else if k.until.Equal(until) {
-		return nil
-	}
-	// The sum is taken first: what changes from then on differs from it.
+	// What changes from here on differs from this sum; what changed before is seen by the comparison of the last one.
 	summed := until.Add(-watched)
 	sum, err := s.sumVersions(ctx, summed, until)
 	if err != nil {
 		return err
+	}
+	fresh := k != nil && !k.from.After(begin) && begin.Sub(k.from) <= surplus && !k.until.After(until) &&
+		now.Sub(k.built) < renewed
+	if fresh {
+		last, err := s.sumVersions(ctx, k.summed, k.until)
+		if err != nil {
+			return err
+		}
+		fresh = last == k.sum
+	}
+	if !fresh {
+		k = &known{from: begin, until: begin, built: now}
+		k.finder = idle.New(s.config.Idle, func(r idle.Run) { k.runs = append(k.runs, r) })
+		if err := addBefore(ctx, s.deps.DB, s.config.Idle, k.finder, begin); err != nil {
+			return err
+		}
+	} else if k.until.Equal(until) {
+		return nil
 	}
 	if err := addRuns(ctx, s.deps.DB, k.finder, heldHoursSQL, k.until, until); err != nil {
 		return err
@@ -102,14 +105,51 @@ func (s *Service) sumVersions(ctx context.Context, from, to time.Time) (sum uint
 	return sum, err
 }
 
-// readRuns returns the runs of idle time that a query's rows have.
-func readRuns(ctx context.Context, db DB, config idle.Config, newest map[string]time.Time, sql string, args ...any,
+// readRuns returns the runs of idle time in [begin, end), each as a whole.
+func readRuns(ctx context.Context, db DB, config idle.Config, newest map[string]time.Time, begin, end time.Time,
 ) (runs []idle.Run, err error) {
 	finder := idle.New(config, func(r idle.Run) { runs = append(runs, r) })
-	if err := addRuns(ctx, db, finder, sql, args...); err != nil {
+	if err := addBefore(ctx, db, config, finder, begin); err != nil {
+		return nil, err
+	}
+	if err := addRuns(ctx, db, finder, heldHoursSQL, begin, end); err != nil {
 		return nil, err
 	}
 	return append(runs, finder.Unfinished(newest)...), nil
+}
+
+// longest is how far back an idle allocation is followed.
+const longest = 5 * 366 * 24 * time.Hour
+
+// addBefore adds to a finder the earlier hours of the GPUs that were idle across an instant: back to where their
+// allocations began, so that one long allocation doesn't make a run read all GPUs over its whole length.
+func addBefore(ctx context.Context, db DB, config idle.Config, finder *idle.Finder, begin time.Time) error {
+	var all []string
+	from, gpus := begin, []string(nil)
+	err := each(ctx, db, func(rows driver.Rows) error {
+		var gpu string
+		defer func() { gpus = append(gpus, gpu) }()
+		return rows.Scan(&gpu)
+	}, idleAtSQL, begin)
+	for err == nil && len(gpus) > 0 && begin.Sub(from) < longest {
+		all = append(all, gpus...)
+		earlier := from.Add(-idleReach)
+		look := idle.New(config, func(idle.Run) {})
+		if err = addRuns(ctx, db, look, heldHoursOfGPUsSQL, earlier, from, gpus); err != nil {
+			break
+		}
+		still := map[string]bool{} // idle all the time
+		for _, r := range look.Unfinished(nil) {
+			still[r.GPU] = still[r.GPU] || r.From.Equal(earlier) && r.To.Equal(from)
+		}
+		gpus = slices.DeleteFunc(gpus, func(gpu string) bool { return !still[gpu] })
+		from = earlier
+	}
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	slices.Sort(all)
+	return addRuns(ctx, db, finder, heldHoursOfGPUsSQL, from, begin, slices.Compact(all))
 }
 
 // addRuns adds a query's rows to a finder.

@@ -39,7 +39,7 @@ func Idle(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	}
 	found, err := findAllIdle(ctx, db, config.Idle, rates, from, to,
 		func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
-			return readRuns(ctx, db, config.Idle, newest, heldHoursSQL, begin, end)
+			return readRuns(ctx, db, config.Idle, newest, begin, end)
 		})
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)

@@ -73,7 +73,7 @@ func rowOf(e episode.Episode, version uint64) tables.Anomaly {
 	return tables.Anomaly{
 		ID: e.ID(), Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
 		User: e.User, Node: e.Node, GPU: e.At().GPU, Leaf: e.At().Leaf, GPUs: gpus, Leaves: leaves, Cause: e.Cause,
-		Grade: string(e.Grade), Open: open, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
+		Grade: string(e.Grade), Open: open, Start: e.Start.Truncate(time.Second), End: e.End.Truncate(time.Second), WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
 		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Severity: e.Severity.String(), Alerted: latest(e.Alerted, time.Unix(0, 0).UTC()),
 		Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Facts: facts(e), Version: version,
 	}

@@ -44,13 +44,15 @@ FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ? AND idle_slice_ms > 0
 GROUP BY tenant, hour, model, profile, gpu_slices, profile_slices`
 
-// coverageSQL returns the hours of each cluster, and whether at least half of it was observed. Parameters: from, to.
+// coverageSQL returns the hours of each cluster that are over, and whether at least half of each was observed.
+// Parameters: from, to.
 const coverageSQL = `
 SELECT cluster, hour,
     sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ?
 GROUP BY cluster, hour
+HAVING max(until_ms) >= 3600000
 ORDER BY hour, cluster`
 
 // sightSQL returns each cluster's capacity and its unobserved part, in GPU-hours.
@@ -69,13 +71,11 @@ ORDER BY cluster`
 // may lie in the future, and would hide current episodes. Parameter: the instant.
 const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly FINAL WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
 
-// longIdleSQL returns the published idle allocations that began before one instant and
-// end after another: their GPUs, and the earliest start. Parameters: the second
-// instant, the first.
-const longIdleSQL = `
-SELECT DISTINCT arrayJoin(gpus) AS gpu, min(start) OVER () FROM anomalies FINAL
-WHERE deleted = 0 AND kind = 'idle_allocation' AND end > ? AND start < ?
-ORDER BY gpu`
+// idleAtSQL returns the GPUs with idle time from the start of an hour on. Parameter: the hour.
+const idleAtSQL = `
+SELECT DISTINCT toString(gpu) FROM usage_hourly FINAL
+WHERE hour = ? AND arrayExists((at, grade) -> at = 0 AND grade > 1, rest_from, rest_grade)
+ORDER BY 1`
 
 // publishedSQL returns the published episodes that overlap a range, with their
 // versions. Parameters: to, from.

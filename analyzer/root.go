@@ -142,7 +142,12 @@ func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episo
 	if rates == nil {
 		rates = episode.NoRates{}
 	}
+	muted, err := s.muted(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read muted findings: %w", err)
+	}
 	return find(ctx, s.deps.DB, s.config, rates, from, to, sources{
+		muted: muted,
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
 			return s.idleRuns(ctx, newest, begin, end)
 		},

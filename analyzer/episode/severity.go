@@ -89,7 +89,8 @@ func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 	least := [severities]float64{0, limits.Low, limits.Medium, limits.High, limits.Critical}
 	var cost float64
 	e.Reached = Reached{}
-	for _, hour := range e.Waste.Hours() {
+	hours := e.Waste.Hours()
+	for _, hour := range hours {
 		a := e.Waste.hours[hour]
 		if c, _ := a.Cost.Float64(); e.Waste.currency != "" {
 			cost += c
@@ -98,7 +99,7 @@ func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 			cost += c
 		}
 		end := hour.Add(time.Hour)
-		days := max(1, end.Sub(e.Start).Hours()/24)
+		days := max(1, end.Sub(hours[0]).Hours()/24)
 		for s := Info; s < severities; s++ {
 			at := max(Info, min(Critical, s+Severity(step)))
 			if cost/days >= least[s] && e.Reached[at].IsZero() {

@@ -143,6 +143,9 @@ func (w *Waste) Between(from, to time.Time) (sum Amount) {
 	return sum
 }
 
+// Hour is the sum of a UTC hour with waste.
+func (w *Waste) Hour(hour time.Time) *Amount { return w.hours[hour] }
+
 // Hours are the UTC hours with waste, ascending.
 func (w *Waste) Hours() []time.Time { return slices.SortedFunc(maps.Keys(w.hours), time.Time.Compare) }
 

@@ -61,6 +61,7 @@ type Finder struct {
 	residuals map[int64][]float64           // of tenants known for long enough, by day since 1970
 	peers     map[int64]*tail.Tail          // the newest only
 	found     []episode.Episode
+	next      time.Time // the hour after the last one
 }
 
 // New returns a Finder that has seen no hour.
@@ -74,6 +75,7 @@ func New(config Config, rates episode.Rates) *Finder {
 // Hour judges the next hour: what was held in it, and the clusters of which enough was observed.
 func (f *Finder) Hour(at time.Time, uses []Use, seen []string) error {
 	at = at.UTC()
+	f.next = at.Add(time.Hour)
 	for _, cluster := range seen {
 		if f.seen[cluster] == nil {
 			f.seen[cluster] = map[time.Time]bool{}
@@ -194,6 +196,7 @@ func (f *Finder) Episodes() []episode.Episode {
 	found := slices.Clone(f.found)
 	for _, l := range f.lines {
 		if e, ok := l.episode(f.config, f.rates); ok {
+			e.Open = l.next.Equal(f.next)
 			found = append(found, e)
 		}
 	}

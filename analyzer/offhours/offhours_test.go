@@ -1,6 +1,7 @@
 package offhours
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -406,5 +407,34 @@ func TestWhatIsFoundDoesNotDependOnWhenOneAsks(t *testing.T) {
 	want := mustFind(t, DefaultConfig(), uses, covered)
 	if diff := cmp.Diff(spans(want), spans(asked.Episodes())); diff != "" || len(want) != 1 {
 		t.Errorf("spikes (-asked once +asked every hour):\n%s", diff)
+	}
+}
+
+// TestEqualDataGiveEqualFindings: six workloads run on all the time, on sevenths of GPUs, whose sums depend on their
+// order. They are no excess, and the same hours give the same findings to the last bit.
+func TestEqualDataGiveEqualFindings(t *testing.T) {
+	uses, covered := fleet(func(at time.Time) float64 {
+		if inSpike(at) {
+			return 3
+		}
+		return 0
+	})
+	for _, at := range covered["c"] {
+		for n := range uint64(6) {
+			uses = append(uses, Use{
+				Cluster: "c", Tenant: "ml", Workload: fmt.Sprint("serve-", n), Start: at, Model: "H100", Slices: 7,
+				ActiveSliceMS: (n + 1) * 3_600_000, HeldSliceMS: (n + 1) * 3_600_000,
+			})
+		}
+	}
+	want := mustFind(t, DefaultConfig(), uses, covered)
+	if diff := cmp.Diff([]string{"03-29T02 3h0m0s 9"}, spans(want)); diff != "" {
+		t.Errorf("spikes (-want +got):\n%s", diff)
+	}
+	for range 20 {
+		if got := mustFind(t, DefaultConfig(), uses, covered); len(got) != len(want) || got[0].Score != want[0].Score ||
+			got[0].Evidence != want[0].Evidence {
+			t.Fatalf("found %v, before %v", got, want)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package offhours
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -92,7 +94,7 @@ func (s *Series) Add(start time.Time, uses []Held, seen bool, peers func() *tail
 	weekly, daily := s.references(h.place)
 	v.Carried = carried
 	v.Expected = max(quantile(s.heldAt(weekly)), quantile(s.heldAt(daily)), s.onePerson(&h, uses)) + carried
-	residual := v.Observed - v.Expected
+	residual := rounded(v.Observed - v.Expected)
 	h.held, h.residual, h.fresh = float32(v.Observed), float32(residual), float32(v.Observed-carried)
 	if h.off && h.seen {
 		s.judge(residual, &v, peers)
@@ -114,6 +116,9 @@ func (s *Series) Add(start time.Time, uses []Held, seen bool, peers func() *tail
 	}
 	return v
 }
+
+// rounded is without the error of floats: a difference of 1e-16 is none.
+func rounded(hours float64) float64 { return math.Round(hours*1e9) / 1e9 }
 
 // person is what a user held in working hours.
 type person struct {
@@ -184,10 +189,6 @@ func (s *Series) carry(h *hour, uses []Held) (sum float64) {
 	}
 	switch {
 	case !h.seen: // no pause is proven: what was carried goes on
-		for _, held := range s.carried {
-			sum += held
-		}
-		return sum
 	case !h.off:
 		s.carried = map[string]float64{}
 		for w, held := range now {
@@ -202,8 +203,8 @@ func (s *Series) carry(h *hour, uses []Held) (sum float64) {
 			}
 		}
 	}
-	for _, held := range s.carried {
-		sum += held
+	for _, w := range slices.Sorted(maps.Keys(s.carried)) { // in one order: the sum of floats depends on it
+		sum += s.carried[w]
 	}
 	return sum
 }

@@ -5,7 +5,8 @@
 // recurs.
 //
 // Allocations belong together if they agree in cluster, tenant, project and stem: the workload's name without what
-// differs from start to start (replica set, pod and job numbers); without a name that is left, the user. One recurs if
+// differs from start to start (replica set, pod and job numbers); without a name that is left, the user, else the whole
+// name. One recurs if
 // on at least two other local days of the fourteen before it there was one, too.
 //
 // Invariants: a pattern's waste is the sum of its allocations'. It depends only on allocations that began in its month

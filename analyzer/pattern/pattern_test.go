@@ -48,6 +48,9 @@ func TestStem(t *testing.T) {
 		"4711_12":                       "",
 		"nightly.eval.20261101T0200":    "nightly-eval",
 		"jupyter-bob-5d4f7c9b6d-rtvwxz": "jupyter-bob",
+		"llama3-train":                  "llama3-train",
+		"gpt2-eval-7d9c4-x2k4p":         "gpt2-eval",
+		"qwen25-finetune-7b":            "qwen25-finetune",
 	} {
 		if got := Stem(workload); got != want {
 			t.Errorf("stem of %q: %q, want %q", workload, got, want)

@@ -33,11 +33,14 @@ type key struct{ cluster, tenant, project, name string }
 // Kubernetes generates (four to ten letters without vowels).
 var volatile = regexp.MustCompile(`^(.*\d.*|[bcdfghjklmnpqrstvwxz]{4,10})$`)
 
+// named is a first part that is a name though it has digits, such as llama3.
+var named = regexp.MustCompile(`^[A-Za-z]{2}`)
+
 // Stem is a workload's name up to its first volatile part.
 func Stem(workload string) string {
 	parts := strings.FieldsFunc(workload, func(r rune) bool { return strings.ContainsRune("-_./", r) })
 	for i, part := range parts {
-		if volatile.MatchString(part) {
+		if volatile.MatchString(part) && (i > 0 || !named.MatchString(part)) {
 			parts = parts[:i]
 			break
 		}
@@ -46,7 +49,7 @@ func Stem(workload string) string {
 }
 
 func keyOf(e *episode.Episode) key {
-	return key{e.Cluster, e.Tenant, e.Project, cmp.Or(Stem(e.Workload), e.User)}
+	return key{e.Cluster, e.Tenant, e.Project, cmp.Or(Stem(e.Workload), e.User, e.Workload)}
 }
 
 // group is a pattern in the making.
@@ -150,8 +153,7 @@ func schedule(waste *episode.Waste, zone *time.Location) string {
 	var saved episode.Amount
 	for _, at := range hours {
 		if (at.In(zone).Hour()-begin+24)%24 < length {
-			a := waste.Between(at, at.Add(time.Hour))
-			saved.Add(&a)
+			saved.Add(waste.Hour(at))
 		}
 	}
 	_, currency := waste.Cost()

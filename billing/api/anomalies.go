@@ -150,7 +150,7 @@ type markInput struct {
 	Body struct {
 		Action   string    `json:"action" enum:"ack,mute,judge,clear" doc:"ack: somebody looks after it; mute: it raises no alert until an end; judge: whether it was worth finding; clear: end all of these" example:"mute"`
 		ID       string    `json:"id,omitempty" pattern:"^[0-9a-f]{32}$" doc:"Of the finding. Without it, a mute, or its clear, is for all findings that have the given kind, tenant, project and workload"`
-		Kind     string    `json:"kind,omitempty" enum:"idle_allocation,off_hours_spike,unobserved,gpu_errors,work_without_owner,telemetry" example:"idle_allocation"`
+		Kind     string    `json:"kind,omitempty" enum:"idle_allocation,idle_pattern,off_hours_spike,unobserved,gpu_errors,work_without_owner,telemetry" example:"idle_allocation"`
 		Tenant   string    `json:"tenant,omitempty" maxLength:"400" example:"ml-train"`
 		Project  string    `json:"project,omitempty" maxLength:"400"`
 		Workload string    `json:"workload,omitempty" maxLength:"400"`

@@ -79,6 +79,9 @@ func TestNobodyIsAccusedWithoutProof(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, r := range records[1:] {
+		if r[column["tenant"]] == "" {
+			continue // of telemetry: the platform's
+		}
 		got[r[column["workload"]]] = strings.Join([]string{
 			r[column["grade"]], r[column["cause"]], r[column["wasted_gpu_hours"]], r[column["wasted_cost"]],
 		}, " ")
