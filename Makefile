@@ -47,7 +47,7 @@ demo: build ## a simulated month with invoices and checks; then live (ARGS=--onc
 test test-all torture once month hostile seeded mutants bench: export TMPDIR := $(or $(TMPDIR),$(shell .ci/tmp))
 
 .PHONY: test
-test: $(LIB) need-go need-cc ## tests for every change, in five minutes on two cores (PKG=./... by default)
+test: $(LIB) need-go need-cc ## tests for every change, in six minutes on two cores (PKG=./... by default)
 	go test -short -timeout 15m $(PKG)
 
 # Packages without goroutines: the race detector would find nothing in them, and

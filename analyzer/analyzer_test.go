@@ -209,7 +209,7 @@ gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",severity="low",tenant="
 func TestWhatIsRememberedChangesNothing(t *testing.T) {
 	steps := 60
 	if testing.Short() {
-		steps = 15
+		steps = 8
 	}
 	seed := uint64(clock.Real().Now().UnixNano())
 	t.Logf("seed %d", seed)

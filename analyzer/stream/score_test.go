@@ -49,7 +49,7 @@ func TestTheScoreIsThatOfTheStandardProfile(t *testing.T) {
 
 // Seeds from 1001 on chose no setting and no threshold.
 func TestScoreOnFreshSeeds(t *testing.T) {
-	n := uint64(40)
+	n := uint64(12)
 	if testing.Short() {
 		n = 4
 	}
