@@ -73,13 +73,11 @@ func about(e *episode.Episode) string {
 }
 
 // let sets Alerted of the findings that the budget lets through. At each time at which a finding reaches a severity, or
-// a place becomes free again, the dearest of those that still go on is let through first. One that is
-// more severe than all alerts of the last seven days is let through without a place: a place that went to a lesser one
-// must not hide it. Findings that a pattern or an outage stands for are left out from when it was known, unless they are
-// more severe. What was let
-// through by an earlier run, as published, stays so and takes its place.
-// A muted finding takes no place.
-func (a Alerts) let(episodes []episode.Episode, given []alerted, muted func(*episode.Episode) bool) {
+// a place becomes free again, the dearest of those that still go on is let through first. One that is more severe than
+// all alerts of the last seven days is let through without a place: a place that went to a lesser one must not hide it.
+// Findings that a pattern or an outage stands for are left out from when it was known, unless they are more severe, and
+// so are muted ones. What was let through by an earlier run, as published, stays so and takes its place.
+func (a Alerts) let(episodes []episode.Episode, given []alerted) {
 	parents, already := map[string]*episode.Episode{}, map[string]time.Time{}
 	for i := range episodes {
 		if e := &episodes[i]; e.Kind == episode.IdlePattern || e.Kind == episode.Unobserved && e.Parent == "" {
@@ -99,7 +97,7 @@ func (a Alerts) let(episodes []episode.Episode, given []alerted, muted func(*epi
 			continue
 		}
 		b.ids[e] = id
-		if muted != nil && muted(e) {
+		if e.Silenced {
 			continue
 		}
 		parent := parents[e.Parent]

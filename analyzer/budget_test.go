@@ -37,7 +37,7 @@ func (flatRate) GPUHour(*episode.Use) (*big.Rat, string, bool) { return big.NewR
 // alertsOf names the findings that were let through, with hour and severity.
 func alertsOf(a Alerts, episodes ...episode.Episode) []string {
 	a.rate(episodes)
-	a.let(episodes, nil, nil)
+	a.let(episodes, nil)
 	out := []string{}
 	for _, e := range episodes {
 		if !e.Alerted.IsZero() {
@@ -142,7 +142,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 		}
 		a := Alerts{PerWeek: 1 + rng.IntN(5), PerTenantWeek: 1 + rng.IntN(2), Severity: episode.DefaultLimits()}
 		a.rate(all)
-		a.let(all, nil, nil)
+		a.let(all, nil)
 		times := map[string][]time.Time{}
 		for _, e := range all {
 			if !e.Alerted.IsZero() {
@@ -178,7 +178,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 		for i := range mixed {
 			mixed[i].Alerted = time.Time{}
 		}
-		a.let(mixed, nil, nil)
+		a.let(mixed, nil)
 		for _, e := range mixed {
 			if at, early := want[e.Workload]; early && e.Alerted.Before(cut) && !at.Equal(e.Alerted) {
 				t.Fatalf("finding %s: alert at %s without the later ones, want %s", e.Workload, e.Alerted, at)
@@ -194,18 +194,18 @@ func TestAnAlertIsNeverTakenBack(t *testing.T) {
 	given := spend("a", "given", monday, 48, 2)
 	before := []episode.Episode{given}
 	a.rate(before)
-	a.let(before, nil, nil)
+	a.let(before, nil)
 	earlier := []alerted{{id: given.ID(), at: before[0].Alerted, about: "a", severity: episode.Low}}
 	now := []episode.Episode{spend("a", "late", monday.Add(-time.Hour), 48, 2), given}
 	a.rate(now)
-	a.let(now, earlier, nil)
+	a.let(now, earlier)
 	if !now[1].Alerted.Equal(before[0].Alerted) {
 		t.Errorf("alerted at %s, then at %s", before[0].Alerted, now[1].Alerted)
 	}
 	// At its own time there was no place but for the one that came before; from then on the given one has it.
 	gone := []episode.Episode{spend("a", "next", monday.Add(5*time.Hour), 48, 2)}
 	a.rate(gone)
-	a.let(gone, earlier, nil)
+	a.let(gone, earlier)
 	if !gone[0].Alerted.IsZero() {
 		t.Errorf("the place of an alert whose finding is out of sight was given away at %s", gone[0].Alerted)
 	}
@@ -228,7 +228,8 @@ func TestAMutedFindingTakesNoPlace(t *testing.T) {
 	found := []episode.Episode{spend("a", "muted", monday, 48, 2), spend("a", "next", monday.Add(time.Hour), 48, 2)}
 	a := DefaultAlerts()
 	a.rate(found)
-	a.let(found, nil, func(e *episode.Episode) bool { return e.Workload == "muted" })
+	found[0].Silenced = true
+	a.let(found, nil)
 	if !found[0].Alerted.IsZero() || found[1].Alerted.IsZero() {
 		t.Errorf("muted: alerted at %s; the next one: at %s", found[0].Alerted, found[1].Alerted)
 	}

@@ -28,14 +28,10 @@ func deviceBegin(from time.Time) time.Time {
 const errorChunk = 1000
 
 // findDevices returns the findings of grade None.
-func findDevices(ctx context.Context, db DB, config device.Config, rates episode.Rates, from,
+func findDevices(ctx context.Context, db DB, config device.Config, rates episode.Rates, newest device.Newest, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
 	from, to = deviceBegin(from), to.Add(idleReach)
-	newest, _, err := readNewest(ctx, db, to)
-	if err != nil {
-		return nil, fmt.Errorf("read newest hours: %w", err)
-	}
 	outages, err := findOutages(ctx, db, newest, rates, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find silent nodes: %w", err)

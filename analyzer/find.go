@@ -41,28 +41,29 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
 			return readRuns(ctx, db, config.Idle, newest, begin, end)
 		},
-		others: func(from, to time.Time) ([]episode.Episode, error) {
-			return findOthers(ctx, db, config, rates, from, to)
+		others: func(newest map[string]time.Time, from, to time.Time) ([]episode.Episode, error) {
+			return findOthers(ctx, db, config, rates, newest, from, to)
 		},
 	})
 }
 
-// sources read the ledger: the runs of idle time in a range, and the other findings that a range may overlap.
+// sources read the ledger: the runs of idle time in a range, and the other findings that a range may overlap; newest are
+// the newest hours of the clusters that have not ended.
 type sources struct {
 	runs   func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error)
-	others func(from, to time.Time) ([]episode.Episode, error)
+	others func(newest map[string]time.Time, from, to time.Time) ([]episode.Episode, error)
 	muted  func(*episode.Episode) bool // nil: none is
 }
 
 // findOthers returns the findings of whole hours: spikes, and those about devices and telemetry.
-func findOthers(ctx context.Context, db DB, config Config, rates episode.Rates, from,
+func findOthers(ctx context.Context, db DB, config Config, rates episode.Rates, newest map[string]time.Time, from,
 	to time.Time,
 ) ([]episode.Episode, error) {
 	spikes, err := findSpikes(ctx, db, config.OffHours, rates, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find off-hours spikes: %w", err)
 	}
-	devices, err := findDevices(ctx, db, config.Devices, rates, from, to)
+	devices, err := findDevices(ctx, db, config.Devices, rates, newest, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find device errors: %w", err)
 	}
@@ -77,23 +78,30 @@ func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 			to.Format(time.RFC3339))
 	}
 	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
-	idles, err := findAllIdle(ctx, db, config.Idle, rates, from, to, of.runs)
+	newest, _, err := readNewest(ctx, db, to.Add(idleReach))
+	if err != nil {
+		return nil, fmt.Errorf("read newest hours: %w", err)
+	}
+	runs, err := of.runs(newest, idleBegin(from), to.Add(idleReach))
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
-	others, err := of.others(from, to)
+	idles := idle.Episodes(config.Idle, runs, rates)
+	others, err := of.others(newest, from, to)
 	if err != nil {
 		return nil, err
 	}
-	episode.Sort(idles)
 	found := slices.Concat(pattern.Find(idles, config.OffHours.Zone), idles, others)
 	episode.Sort(found)
+	for i := range found {
+		found[i].Silenced = of.muted != nil && of.muted(&found[i])
+	}
 	config.Alerts.rate(found)
 	given, err := readAlerted(ctx, db, idleBegin(from))
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	config.Alerts.let(found, given, of.muted)
+	config.Alerts.let(found, given)
 	return slices.DeleteFunc(found, func(e episode.Episode) bool { return !e.Overlaps(from, to) }), nil
 }
 
@@ -101,11 +109,13 @@ func find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 func readAlerted(ctx context.Context, db DB, from time.Time) (given []alerted, err error) {
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var a alerted
-		var severity string
-		if err := rows.Scan(&a.id, &a.at, &a.about, &severity); err != nil {
+		var kind, grade, severity string
+		var e episode.Episode
+		if err := rows.Scan(&a.id, &a.at, &kind, &grade, &e.Tenant, &severity); err != nil {
 			return err
 		}
-		a.at, a.severity = a.at.UTC(), episode.SeverityOf(severity)
+		e.Kind, e.Grade = episode.Kind(kind), episode.Grade(grade)
+		a.at, a.about, a.severity = a.at.UTC(), about(&e), episode.SeverityOf(severity)
 		given = append(given, a)
 		return nil
 	}, alertedSQL, from)
@@ -117,22 +127,6 @@ func readAlerted(ctx context.Context, db DB, from time.Time) (given []alerted, e
 func idleBegin(from time.Time) time.Time {
 	from = from.Add(-idleReach)
 	return time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).Add(-pattern.Reach)
-}
-
-// findAllIdle returns the idle allocations from idleBegin(from) on.
-func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time,
-	runs func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error),
-) ([]episode.Episode, error) {
-	end := to.Add(idleReach)
-	newest, _, err := readNewest(ctx, db, end)
-	if err != nil {
-		return nil, fmt.Errorf("read newest hours: %w", err)
-	}
-	all, err := runs(newest, idleBegin(from), end)
-	if err != nil {
-		return nil, err
-	}
-	return idle.Episodes(config, all, rates), nil
 }
 
 // How much of the ledger is read at once for spikes: the next chunk is twice as long while one has few rows, and half as
@@ -149,37 +143,31 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 	to time.Time,
 ) ([]episode.Episode, error) {
 	from, to = from.Add(-offhours.Reach-spikeReach), to.Add(spikeReach)
-	over := map[time.Time]map[string]bool{} // by hour and cluster: hours that are over; true: enough was observed
-	var hours []time.Time
-	err := each(ctx, db, func(rows driver.Rows) error {
-		var cluster string
-		var start time.Time
-		var enough bool
-		if err := rows.Scan(&cluster, &start, &enough); err != nil {
-			return err
-		}
-		start = start.UTC()
-		if over[start] == nil {
-			hours, over[start] = append(hours, start), map[string]bool{}
-		}
-		over[start][cluster] = enough
-		return nil
-	}, coverageSQL, from, to)
-	if err != nil || len(hours) == 0 {
+	seen, end, err := readHours(ctx, db, from, to)
+	if err != nil || end.IsZero() {
 		return nil, err
 	}
-	finder := offhours.New(config, rates)
-	from, last := hours[0], hours[len(hours)-1]
-	for chunk := leastChunk; !from.After(last); {
-		end := from.Add(chunk)
-		if end.After(last) {
-			end = last.Add(time.Hour)
+	over := map[time.Time]map[string]bool{} // by hour and cluster: hours that are over; true: enough was observed
+	for _, h := range seen {
+		if over[h.hour] == nil {
+			over[h.hour] = map[string]bool{}
 		}
-		n, err := addHours(ctx, db, finder, from, end, over)
+		if h.over {
+			over[h.hour][h.cluster] = h.observed
+		}
+	}
+	finder := offhours.New(config, rates)
+	from = seen[0].hour
+	for chunk := leastChunk; from.Before(end); {
+		next := from.Add(chunk)
+		if next.After(end) {
+			next = end
+		}
+		n, err := addHours(ctx, db, finder, from, next, over)
 		if err != nil {
 			return nil, err
 		}
-		switch from = end; {
+		switch from = next; {
 		case n < fewRows:
 			chunk = min(2*chunk, mostChunk)
 		case n > manyRows:
@@ -187,6 +175,34 @@ func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episod
 		}
 	}
 	return finder.Episodes(), nil
+}
+
+// seenHour is an hour of a cluster.
+type seenHour struct {
+	cluster  string
+	hour     time.Time
+	observed bool // at least half of it
+	over     bool
+}
+
+// readHours returns the clusters' hours in [from, to), by hour, and the end of the last that is over; zero: there is
+// none.
+func readHours(ctx context.Context, db DB, from, to time.Time) (seen []seenHour, end time.Time, err error) {
+	err = each(ctx, db, func(rows driver.Rows) error {
+		var s seenHour
+		if err := rows.Scan(&s.cluster, &s.hour, &s.observed, &s.over); err != nil {
+			return err
+		}
+		s.hour = s.hour.UTC()
+		if seen = append(seen, s); s.over {
+			end = s.hour.Add(time.Hour)
+		}
+		return nil
+	}, seenHoursSQL, from, to)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read observed hours: %w", err)
+	}
+	return seen, end, nil
 }
 
 // addHours adds the hours in [from, to) that are over to a finder, and returns how many rows they have.

@@ -90,9 +90,7 @@ func newFindings() *findings {
 // set replaces the snapshot. A finding is open if it reaches into one of the two
 // newest hours of its cluster: the newest one may have just begun. Clusters may lag
 // behind each other. A cluster without a newest hour has ended.
-func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time,
-	muted func(*episode.Episode) bool,
-) {
+func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time) {
 	totals := map[ofTenant]*total{}
 	named := dearest(episodes, mostTenants)
 	for i := range episodes {
@@ -111,7 +109,7 @@ func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[
 		}
 		if hour, goesOn := newest[e.Cluster]; goesOn && !e.End.Before(hour) {
 			t.open++
-			if !e.Alerted.IsZero() && !muted(e) {
+			if !e.Alerted.IsZero() && !e.Silenced {
 				t.alerts++
 			}
 		}

@@ -40,7 +40,7 @@ func (o Outlooks) Forecast(ctx context.Context, db DB, take func(month.Tenant)) 
 		h.Rates = episode.NoRates{}
 	}
 	for _, s := range seen {
-		h.See(s.cluster, s.hour, s.observed)
+		h.See(s.cluster, s.hour, s.observed && s.over)
 	}
 	var name string
 	var uses []month.Use
@@ -69,13 +69,6 @@ func (o Outlooks) Forecast(ctx context.Context, db DB, take func(month.Tenant)) 
 	return end, nil
 }
 
-// seenHour is an hour of a cluster.
-type seenHour struct {
-	cluster  string
-	hour     time.Time
-	observed bool
-}
-
 // readSeen returns the clusters' hours of which forecasts are made, and the end of the last
 // that is over.
 func readSeen(ctx context.Context, db DB, until time.Time) (seen []seenHour, end time.Time, err error) {
@@ -83,22 +76,7 @@ func readSeen(ctx context.Context, db DB, until time.Time) (seen []seenHour, end
 	if err != nil || newest.IsZero() {
 		return nil, time.Time{}, err
 	}
-	err = each(ctx, db, func(rows driver.Rows) error {
-		var s seenHour
-		var observed, over uint8
-		if err := rows.Scan(&s.cluster, &s.hour, &observed, &over); err != nil {
-			return err
-		}
-		s.hour, s.observed = s.hour.UTC(), observed&over == 1
-		if seen = append(seen, s); over == 1 && !s.hour.Before(end) {
-			end = s.hour.Add(time.Hour)
-		}
-		return nil
-	}, seenHoursSQL, newest.Add(-month.Reach), newest.Add(time.Hour))
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read observed hours: %w", err)
-	}
-	return seen, end, nil
+	return readHours(ctx, db, newest.Add(-month.Reach), newest.Add(time.Hour))
 }
 
 // forecastEvery is the least time between two forecasts of the service: the ledger has new

@@ -75,9 +75,11 @@ func (s *Service) refreshKnown(ctx context.Context, begin, until time.Time) erro
 	fresh := k != nil && !k.from.After(begin) && begin.Sub(k.from) <= surplus && !k.until.After(until) &&
 		now.Sub(k.built) < renewed
 	if fresh {
-		last, err := s.sumVersions(ctx, k.summed, k.until)
-		if err != nil {
-			return err
+		last := sum
+		if !k.until.Equal(until) {
+			if last, err = s.sumVersions(ctx, k.summed, k.until); err != nil {
+				return err
+			}
 		}
 		fresh = last == k.sum
 	}

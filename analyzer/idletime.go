@@ -12,10 +12,7 @@ import (
 )
 
 // IdleTime is a tenant's idle time: all of the ledger, and the part of it that is in findings.
-type IdleTime struct {
-	All, Found episode.Amount
-	Currency   string
-}
+type IdleTime struct{ All, Found episode.Amount }
 
 // Idle sums up each tenant's idle time in the UTC hours that begin within the tenant's bounds, which lie in [from, to).
 func Idle(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time,
@@ -37,18 +34,15 @@ func Idle(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	if err != nil {
 		return nil, fmt.Errorf("sum up idle time: %w", err)
 	}
-	found, err := findAllIdle(ctx, db, config.Idle, rates, from, to,
-		func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
-			return readRuns(ctx, db, config.Idle, newest, begin, end)
-		})
+	runs, err := readRuns(ctx, db, config.Idle, nil, idleBegin(from), to.Add(idleReach))
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
+	found := idle.Episodes(config.Idle, runs, rates)
 	out := map[string]*IdleTime{}
 	for tenant, waste := range all {
 		begin, end := bounds(tenant)
-		_, currency := waste.Cost()
-		out[tenant] = &IdleTime{All: waste.Between(begin, end), Currency: currency}
+		out[tenant] = &IdleTime{All: waste.Between(begin, end)}
 	}
 	for i := range found {
 		e := &found[i]

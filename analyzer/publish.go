@@ -70,12 +70,16 @@ func rowOf(e episode.Episode, version uint64) tables.Anomaly {
 	if e.Open {
 		open = 1
 	}
+	alerted := time.Unix(0, 0).UTC()
+	if !e.Alerted.IsZero() {
+		alerted = e.Alerted
+	}
 	return tables.Anomaly{
 		ID: e.ID(), Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
 		User: e.User, Node: e.Node, GPU: e.At().GPU, Leaf: e.At().Leaf, GPUs: gpus, Leaves: leaves, Cause: e.Cause,
-		Grade: string(e.Grade), Open: open, Start: e.Start.Truncate(time.Second), End: e.End.Truncate(time.Second), WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
-		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Severity: e.Severity.String(), Alerted: latest(e.Alerted, time.Unix(0, 0).UTC()),
-		Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Facts: facts(e), Version: version,
+		Grade: string(e.Grade), Open: open, Start: e.Start.Truncate(time.Second), End: e.End.Truncate(time.Second),
+		WastedGPUHours: e.WastedGPUHours.Truncate(9).String(), WastedCost: e.WastedCost.Truncate(9).String(),
+		Currency: e.Currency, Evidence: e.Evidence, Severity: e.Severity.String(), Alerted: alerted, Parent: e.Parent, Observed: e.Observed, Expected: e.Expected, Score: e.Score, Facts: facts(e), Version: version,
 	}
 }
 
@@ -88,13 +92,6 @@ func facts(e episode.Episode) string {
 		return "{}" // a number that is no JSON: the columns have the figures
 	}
 	return string(text)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // load returns the published episodes that overlap [from, to), by id.

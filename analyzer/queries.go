@@ -44,17 +44,6 @@ FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ? AND idle_slice_ms > 0
 GROUP BY tenant, hour, model, profile, gpu_slices, profile_slices`
 
-// coverageSQL returns the hours of each cluster that are over, and whether at least half of each was observed.
-// Parameters: from, to.
-const coverageSQL = `
-SELECT cluster, hour,
-    sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
-FROM usage_hourly FINAL
-WHERE hour >= ? AND hour < ?
-GROUP BY cluster, hour
-HAVING max(until_ms) >= 3600000
-ORDER BY hour, cluster`
-
 // sightSQL returns each cluster's capacity and its unobserved part, in GPU-hours.
 // Parameters: from, to.
 const sightSQL = `
@@ -89,7 +78,7 @@ ORDER BY start, id`
 
 // alertedSQL returns the published findings that were let through from an instant on. Parameter: the instant.
 const alertedSQL = `
-SELECT id, alerted, if(grade = 'none', concat(char(0), toString(kind)), toString(tenant)), toString(severity) FROM anomalies FINAL
+SELECT id, alerted, toString(kind), toString(grade), toString(tenant), toString(severity) FROM anomalies FINAL
 WHERE deleted = 0 AND alerted > toDateTime(0, 'UTC') AND alerted >= ?
 ORDER BY alerted, id`
 
@@ -103,7 +92,8 @@ const seenHoursSQL = `
 SELECT cluster, hour, sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms), max(until_ms) >= 3600000
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ? AND present_ms > 0
-GROUP BY cluster, hour`
+GROUP BY cluster, hour
+ORDER BY hour, cluster`
 
 // tenantHoursSQL returns the GPU-hours of every tenant, or of one, by cluster and model: the
 // numbers of the hours after the first, and the amounts. Small blocks, because the reader

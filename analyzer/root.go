@@ -89,7 +89,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 		return fmt.Errorf("read newest hours: %w", err)
 	}
 	if len(hours) == 0 {
-		s.metrics.findings.set(nil, nil, nil, nil)
+		s.metrics.findings.set(nil, nil, nil)
 		s.metrics.months.set(nil, nil)
 		return nil
 	}
@@ -102,11 +102,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read observed share: %w", err)
 	}
-	muted, err := s.muted(ctx)
-	if err != nil {
-		return fmt.Errorf("read muted findings: %w", err)
-	}
-	s.metrics.findings.set(episodes, clusters, hours, muted)
+	s.metrics.findings.set(episodes, clusters, hours)
 	return s.refreshForecasts(ctx)
 }
 
@@ -151,16 +147,20 @@ func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episo
 		runs: func(newest map[string]time.Time, begin, end time.Time) ([]idle.Run, error) {
 			return s.idleRuns(ctx, newest, begin, end)
 		},
-		others: func(from, to time.Time) ([]episode.Episode, error) { return s.findOthers(ctx, rates, from, to) },
+		others: func(newest map[string]time.Time, from, to time.Time) ([]episode.Episode, error) {
+			return s.findOthers(ctx, rates, newest, from, to)
+		},
 	})
 }
 
-func (s *Service) findOthers(ctx context.Context, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+func (s *Service) findOthers(ctx context.Context, rates episode.Rates, newest map[string]time.Time, from,
+	to time.Time,
+) ([]episode.Episode, error) {
 	last, now := &s.others, s.deps.Clock.Now()
 	if from.Equal(last.from) && to.Equal(last.to) && now.Sub(last.at) < time.Hour {
 		return slices.Clone(last.found), nil
 	}
-	found, err := findOthers(ctx, s.deps.DB, s.config, rates, from, to)
+	found, err := findOthers(ctx, s.deps.DB, s.config, rates, newest, from, to)
 	if err == nil {
 		s.others = others{from, to, now, slices.Clone(found)}
 	}

@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -90,6 +91,7 @@ type Episode struct {
 	Parent                    string // the id of the pattern or outage that it belongs to; empty: none
 	Severity                  Severity
 	Reached                   Reached
+	Silenced                  bool      // somebody muted it: it raises no alert now
 	Alerted                   time.Time // when the alert budget let it through; zero: it waits in the table
 	Waste                     *Waste    // by hour, with the cost that a suspected finding doesn't show
 	Facts                     Facts
@@ -104,6 +106,17 @@ func (e *Episode) Wasted(w *Waste) {
 	}
 	e.Facts.Cost = w.prices(e.Grade)
 }
+
+// GPUHours are those that were wasted; of grade None those that were lost.
+func (e *Episode) GPUHours() decimal.Decimal {
+	if e.Grade == None {
+		return decimal.NewFromFloat(e.Observed)
+	}
+	return e.WastedGPUHours
+}
+
+// Subject is the workload, or else the node.
+func (e *Episode) Subject() string { return cmp.Or(e.Workload, e.Node) }
 
 // At is the only leaf; of several, or of none, it is empty.
 func (e Episode) At() Leaf {

@@ -25,16 +25,13 @@ func (s Severity) String() string {
 
 // SeverityOf is the severity of a name; an unknown one is Info.
 func SeverityOf(name string) Severity {
-	for _, s := range Severities() {
+	for s := range severities {
 		if s.String() == name {
 			return s
 		}
 	}
 	return Info
 }
-
-// Severities lists all severities, ascending.
-func Severities() []Severity { return []Severity{Info, Low, Medium, High, Critical} }
 
 // Limits are the least costs per day of the severities above info, in the price book's currency. Where no price is
 // known, a GPU-hour counts as one unit of currency.
@@ -103,7 +100,10 @@ func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 		for s := Info; s < severities; s++ {
 			at := max(Info, min(Critical, s+Severity(step)))
 			if cost/days >= least[s] && e.Reached[at].IsZero() {
-				e.Reached[at] = latest(end, notBefore)
+				e.Reached[at] = end
+				if end.Before(notBefore) {
+					e.Reached[at] = notBefore
+				}
 			}
 		}
 	}
@@ -111,11 +111,4 @@ func (e *Episode) Rate(limits Limits, step int, notBefore time.Time) {
 		e.Reached[s] = notBefore
 	}
 	e.Severity = e.Reached.highest()
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -109,9 +109,8 @@ func makeEpisode(cfg Config, runs []Run, end time.Time, rates episode.Rates) epi
 			e.Cause = cause
 		}
 	}
-	e.WastedGPUHours = waste.GPUHours()
-	e.Evidence = evidence(runs, &e)
 	e.Wasted(&waste)
+	e.Evidence = evidence(runs, &e) + e.Evidence // which models have no price
 	e.Facts.Rules = []episode.Rule{{
 		Key: "idle.min_duration", Value: config.FormatDuration(longest(runs)), Limit: config.FormatDuration(cfg.MinDuration), Least: true,
 	}}

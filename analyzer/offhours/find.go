@@ -24,10 +24,6 @@ type Use struct {
 	ActiveSliceMS, HeldSliceMS               uint64
 }
 
-// Coverage are, by cluster, the hours of which the ledger observed enough to conclude
-// that a tenant held nothing.
-type Coverage map[string][]time.Time
-
 // group is whose hours are judged together: a tenant, one of its projects or users.
 type group struct{ cluster, tenant, project, user string }
 
@@ -216,31 +212,6 @@ func hidden(e episode.Episode, among []episode.Episode) bool {
 		wider := o.Project == "" && o.User == "" && e.Project+e.User != "" || o.User == "" && o.Project != "" && e.User != ""
 		return wider && o.Overlaps(e.Start, e.End)
 	})
-}
-
-// Find returns the spikes of all tenants, sorted. Uses may come in any order. They should
-// include every hour in which a tenant held anything.
-func Find(config Config, rates episode.Rates, uses []Use, coverage Coverage) ([]episode.Episode, error) {
-	byHour, seen := map[time.Time][]Use{}, map[time.Time][]string{}
-	for _, u := range uses {
-		at := u.Start.UTC()
-		byHour[at] = append(byHour[at], u)
-	}
-	for cluster, hours := range coverage {
-		for _, at := range hours {
-			at = at.UTC()
-			if seen[at] = append(seen[at], cluster); byHour[at] == nil {
-				byHour[at] = []Use{}
-			}
-		}
-	}
-	f := New(config, rates)
-	for _, at := range slices.SortedFunc(maps.Keys(byHour), time.Time.Compare) {
-		if err := f.Hour(at, byHour[at], seen[at]); err != nil {
-			return nil, err
-		}
-	}
-	return f.Episodes(), nil
 }
 
 // groupsOf are the groups that a use belongs to.

@@ -2,6 +2,7 @@ package offhours
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,9 +21,9 @@ const days = 35
 
 // fleet makes a tenant's uses and the coverage of the cluster from GPU-hours by
 // hour.
-func fleet(gpus func(at time.Time) float64) ([]Use, Coverage) {
+func fleet(gpus func(at time.Time) float64) ([]Use, coverage) {
 	var uses []Use
-	covered := Coverage{}
+	covered := coverage{}
 	for i := range days * 24 {
 		at := monday.Add(time.Duration(i) * time.Hour)
 		covered["c"] = append(covered["c"], at)
@@ -45,9 +46,38 @@ var spikeAt = monday.AddDate(0, 0, 27).Add(2 * time.Hour)
 
 func inSpike(at time.Time) bool { return !at.Before(spikeAt) && at.Before(spikeAt.Add(3*time.Hour)) }
 
-func mustFind(t *testing.T, c Config, uses []Use, covered Coverage) []episode.Episode {
+// coverage are, by cluster, the hours of which the ledger observed enough to conclude
+// that a tenant held nothing.
+type coverage map[string][]time.Time
+
+// findIn returns the spikes of all tenants, sorted. Uses may come in any order. They should
+// include every hour in which a tenant held anything.
+func findIn(config Config, rates episode.Rates, uses []Use, covered coverage) ([]episode.Episode, error) {
+	byHour, seen := map[time.Time][]Use{}, map[time.Time][]string{}
+	for _, u := range uses {
+		at := u.Start.UTC()
+		byHour[at] = append(byHour[at], u)
+	}
+	for cluster, hours := range covered {
+		for _, at := range hours {
+			at = at.UTC()
+			if seen[at] = append(seen[at], cluster); byHour[at] == nil {
+				byHour[at] = []Use{}
+			}
+		}
+	}
+	f := New(config, rates)
+	for _, at := range slices.SortedFunc(maps.Keys(byHour), time.Time.Compare) {
+		if err := f.Hour(at, byHour[at], seen[at]); err != nil {
+			return nil, err
+		}
+	}
+	return f.Episodes(), nil
+}
+
+func mustFind(t *testing.T, c Config, uses []Use, covered coverage) []episode.Episode {
 	t.Helper()
-	got, err := Find(c, episode.NoRates{}, uses, covered)
+	got, err := findIn(c, episode.NoRates{}, uses, covered)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +211,7 @@ func TestBlindHoursAreNoEvidenceOfRest(t *testing.T) {
 	if got := mustFind(t, DefaultConfig(), uses, covered); len(got) == 0 {
 		t.Fatal("with rest in the history nothing is found: the test shows nothing")
 	}
-	if got := mustFind(t, DefaultConfig(), uses, Coverage{"c": slices.DeleteFunc(covered["c"], func(at time.Time) bool { return !seen(at) })}); len(got) != 0 {
+	if got := mustFind(t, DefaultConfig(), uses, coverage{"c": slices.DeleteFunc(covered["c"], func(at time.Time) bool { return !seen(at) })}); len(got) != 0 {
 		t.Errorf("found %v: want none", spans(got))
 	}
 }
@@ -328,7 +358,7 @@ func TestClockChangesRaiseNoAlarm(t *testing.T) {
 		}
 		for _, begin := range []time.Time{time.Date(2026, 2, 9, 0, 0, 0, 0, time.UTC), time.Date(2026, 8, 10, 0, 0, 0, 0, time.UTC)} {
 			var uses []Use
-			covered := Coverage{}
+			covered := coverage{}
 			for i := range 91 * 24 {
 				at := begin.Add(time.Duration(i) * time.Hour)
 				covered["c"] = append(covered["c"], at)
