@@ -23,25 +23,33 @@ type anomaly struct {
 	decisions.Marks
 }
 
-// findAnomalies returns the episodes of the range, without marks.
-func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]anomaly, error) {
+// findEpisodes returns the range and its episodes; of an empty ledger zero times.
+func findEpisodes(ctx context.Context, a *app.Access, span *cli.TimeRange) (found []episode.Episode, from, to time.Time,
+	err error,
+) {
 	from, to, ok, err := app.Resolve(ctx, span, a)
 	if err != nil {
-		return nil, err
+		return nil, from, to, err
 	}
 	if span.Closed() && !from.Before(to) {
-		return nil, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339),
+		return nil, from, to, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339),
 			to.Format(time.RFC3339)))
 	}
 	if !ok {
-		return nil, nil
+		return nil, time.Time{}, time.Time{}, nil
 	}
 	book, err := a.Book(ctx)
 	if err != nil {
-		return nil, err
+		return nil, from, to, err
 	}
-	found, err := analyzer.Find(ctx, a.DB, a.Config.Analyzer,
+	found, err = analyzer.Find(ctx, a.DB, a.Config.Analyzer,
 		app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
+	return found, from, to, err
+}
+
+// findAnomalies returns the episodes of the range, without marks.
+func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]anomaly, error) {
+	found, _, _, err := findEpisodes(ctx, a, span)
 	anomalies := make([]anomaly, len(found))
 	for i, e := range found {
 		anomalies[i].Episode = e
@@ -84,7 +92,7 @@ func anomaliesExact(found []anomaly) cli.Table {
 
 // anomaliesShown leaves out what a line of a terminal has no room for.
 func anomaliesShown(found []anomaly) cli.Table {
-	t := cli.Table{Columns: cli.Columns("severity", "alerted", "kind", "tenant", "workload", "start", "end",
+	t := cli.Table{Columns: cli.Columns("severity", "alerted", "kind", "tenant", "workload_or_node", "start", "end",
 		"gpu_hours number", "cost number", "currency", "state", "acknowledged_by", "muted_until", "judged", "id")}
 	for _, e := range found {
 		alerted := ""
@@ -92,13 +100,20 @@ func anomaliesShown(found []anomaly) cli.Table {
 			alerted = e.Alerted.UTC().Format("01-02 15:04")
 		}
 		t.Rows = append(t.Rows, []string{
-			e.Severity.String(), alerted, string(e.Kind), e.Tenant, e.Workload,
-			e.Start.UTC().Format("2006-01-02 15:04"), e.End.UTC().Format("2006-01-02 15:04"),
-			cli.Grouped(cli.Fixed(e.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(e.WastedCost.String(), 2)), e.Currency,
+			e.Severity.String(), alerted, string(e.Kind), e.Tenant, e.Subject(),
+			minute(e.Start), minute(e.End), cli.Grouped(cli.Fixed(e.GPUHours().String(), 1)), CostShown(&e.Episode), e.Currency,
 			e.state(), e.AcknowledgedBy, e.until(), e.Judged, e.ID(),
 		})
 	}
 	return t
+}
+
+// CostShown is the cost for reading; empty where there is none.
+func CostShown(e *episode.Episode) string {
+	if e.Currency == "" {
+		return ""
+	}
+	return cli.Grouped(cli.Fixed(e.WastedCost.String(), 2))
 }
 
 // Anomalies prints the findings of a kind and of a tenant; empty: all. The terminal's table has muted ones, and
@@ -161,21 +176,12 @@ func showAnomalies(s *cli.Session, found []anomaly, muted, all bool) error {
 // Analyze finds the findings of a range anew and publishes them: what is no longer found is marked as deleted.
 func Analyze(ctx context.Context, s *cli.Session) error {
 	return app.WithStore(ctx, s, func(a *app.Access) error {
-		from, to, ok, err := app.Resolve(ctx, &s.Range, a)
+		found, from, to, err := findEpisodes(ctx, a, &s.Range)
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if from.IsZero() {
 			return app.SayNothing(ctx, s, a, s.Range.String())
-		}
-		book, err := a.Book(ctx)
-		if err != nil {
-			return err
-		}
-		rates := app.ListRates{InForce: func() *prices.Book { return book }}
-		found, err := analyzer.Find(ctx, a.DB, a.Config.Analyzer, rates, from, to)
-		if err != nil {
-			return err
 		}
 		done, err := analyzer.Publish(ctx, a.DB, s.Clock.Now(), from, to, found)
 		if err != nil {

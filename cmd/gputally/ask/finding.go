@@ -73,14 +73,15 @@ const shownChildren = 20
 // findingTitles are the kinds in words.
 var findingTitles = map[episode.Kind]string{
 	episode.IdleAllocation: "Idle allocation", episode.IdlePattern: "Recurring idle time",
-	episode.OffHoursSpike: "Off-hours spike",
+	episode.OffHoursSpike: "Off-hours spike", episode.Unobserved: "Unobserved time", episode.GPUErrors: "Errors of a GPU",
+	episode.WorkWithoutOwner: "Work without an owner", episode.Telemetry: "Doubtful telemetry",
 }
 
 func explainFinding(s *cli.Session, e *anomaly, children []*anomaly) error {
 	w := &pageWriter{s: s}
 	who := []string{}
 	for _, f := range [][2]string{
-		{"tenant", e.Tenant}, {"project", e.Project}, {"user", e.User}, {"workload", e.Workload},
+		{"tenant", e.Tenant}, {"project", e.Project}, {"user", e.User}, {"workload", e.Workload}, {"node", e.Node},
 	} {
 		if f[1] != "" {
 			who = append(who, f[0]+" "+cli.Printable(f[1]))
@@ -88,7 +89,7 @@ func explainFinding(s *cli.Session, e *anomaly, children []*anomaly) error {
 	}
 	w.linef("%s %s: %s", findingTitles[e.Kind], e.ID(), strings.Join(who, ", "))
 	w.linef("From %s to %s UTC (%s), %s GPU-hours, %s.", minute(e.Start), minute(e.End), e.state(),
-		cli.Grouped(cli.Fixed(e.WastedGPUHours.String(), 2)), costWords(e))
+		cli.Grouped(cli.Fixed(e.GPUHours().String(), 2)), costWords(e))
 	w.linef("Why: %s.", cli.Printable(e.Evidence))
 	w.linef("%s", severityWords(e))
 	if e.Cause != "" {
@@ -97,6 +98,9 @@ func explainFinding(s *cli.Session, e *anomaly, children []*anomaly) error {
 		w.linef("Grade: %s.", e.Grade)
 	}
 	w.marks(e)
+	if e.Grade == episode.None && len(e.Leaves) > 0 {
+		w.linef("GPU: %s; %s in all.", cli.Printable(e.Leaves[0].GPU), plural.Of(len(e.Leaves), "GPU"))
+	}
 	f := e.Facts
 	f.Bound()
 	w.table("Rules that it passed", rulesTable(f.Rules))
@@ -110,7 +114,11 @@ func explainFinding(s *cli.Session, e *anomaly, children []*anomaly) error {
 	if f.More > 0 {
 		w.linef("\n%s are left out of the lists.", plural.Of(f.More, "entry"))
 	}
-	w.linef("\nTo silence it: gputally anomalies mute %s --until TIME --reason TEXT, or a stricter limit of a rule above.", e.ID())
+	or := ""
+	if len(f.Rules) > 0 {
+		or = ", or a stricter limit of a rule above"
+	}
+	w.linef("\nTo silence it: gputally anomalies mute %s --until TIME --reason TEXT%s.", e.ID(), or)
 	return w.err
 }
 
@@ -151,16 +159,21 @@ func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
 func costWords(e *anomaly) string {
 	switch {
-	case e.Grade != episode.Proven:
+	case e.Grade == episode.None:
+		return "lost to the platform"
+	case e.Grade == episode.Suspected:
 		return "no cost, because nothing is proven"
 	case e.Currency == "":
 		return "no price is known"
 	}
-	return cli.Grouped(cli.Fixed(e.WastedCost.String(), 2)) + " " + e.Currency
+	return CostShown(&e.Episode) + " " + e.Currency
 }
 
 func severityWords(e *anomaly) string {
 	words := fmt.Sprintf("Severity: %s, by its cost per day.", e.Severity)
+	if e.Grade == episode.None {
+		words = fmt.Sprintf("Severity: %s, by its kind and the cost of the lost time per day.", e.Severity)
+	}
 	switch {
 	case e.Parent != "":
 		return words + " Part of pattern " + e.Parent + "."

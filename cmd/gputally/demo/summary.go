@@ -141,7 +141,7 @@ func worstOf(found []episode.Episode, each int) (out []episode.Episode) {
 }
 
 func worstTable(worst []episode.Episode) cli.Table {
-	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload", "start", "end", "leaves number",
+	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload_or_node", "start", "end", "leaves number",
 		"GPU-hours number", "cost number", "currency")}
 	for _, w := range worst {
 		leaves := ""
@@ -149,10 +149,9 @@ func worstTable(worst []episode.Episode) cli.Table {
 			leaves = strconv.Itoa(len(w.Leaves))
 		}
 		t.Rows = append(t.Rows, []string{
-			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"),
+			string(w.Kind), w.Tenant, w.Subject(), w.Start.UTC().Format("2006-01-02 15:04"),
 			w.End.UTC().Format("2006-01-02 15:04"),
-			leaves, cli.Grouped(cli.Fixed(w.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(w.WastedCost.String(), 2)),
-			w.Currency,
+			leaves, cli.Grouped(cli.Fixed(w.GPUHours().String(), 1)), ask.CostShown(&w), w.Currency,
 		})
 	}
 	return t
