@@ -79,8 +79,12 @@ func TestNobodyIsAccusedWithoutProof(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, r := range records[1:] {
-		if r[column["tenant"]] == "" {
-			continue // of telemetry: the platform's
+		if r[column["tenant"]] == "" { // of telemetry: the platform's
+			text := programtest.MustInvoke(t, "anomalies", "explain", r[column["id"]], "--data", data)
+			if !strings.Contains(text, "node n") || !strings.Contains(text, "Grade: none") || strings.Contains(text, "USD") {
+				t.Errorf("explain of kind %s: want its node, grade none and no cost:\n%s", r[column["kind"]], text)
+			}
+			continue
 		}
 		got[r[column["workload"]]] = strings.Join([]string{
 			r[column["grade"]], r[column["cause"]], r[column["wasted_gpu_hours"]], r[column["wasted_cost"]],
